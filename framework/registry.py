@@ -313,7 +313,7 @@ def _imported(path: Path) -> ModuleType:
     module = sys.modules[named] = module_from_spec(spec)
     _under_way.add(named)
     try:
-        with redirect_stdout(_Silent()):
+        with redirect_stdout(_NoOutput()):
             spec.loader.exec_module(module)
     except PLUGIN_FAILURES as error:
         del sys.modules[named]
@@ -338,7 +338,7 @@ def _why_not_served(path: Path, wants: object) -> str:
     return ""
 
 
-class _Silent(StringIO):
+class _NoOutput(StringIO):
     """Standard output belongs to the command: its tables and JSON are read by programs."""
 
     def write(self, text: str) -> int:

@@ -29,7 +29,7 @@ from railweave.framework.processes.namespaces import silence_ipv6
 from railweave.framework.processes.programs import run, tool
 from railweave.traffic.packets import Addresses, Opcode, header, packet, reth
 from railweave.traffic.rocev2.batch import Batch, kernel_send
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.executor import Executor
 from railweave.traffic.rocev2.messages import Message
 from railweave.traffic.rocev2.port import Port
@@ -84,7 +84,7 @@ def transport() -> Generator[int]:
         for fd in by_fd:
             poll.register(fd, select.EPOLLIN)
         schedule = one_message()
-        buffers = Buffers(schedule)
+        buffers = RankBuffers(schedule)
         while True:
             executor.prepare(schedule, buffers)
             executor.begin(time.monotonic())

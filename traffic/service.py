@@ -33,7 +33,7 @@ from railweave.traffic.choosers import IN_TURN
 from railweave.traffic.controls.window import WINDOW
 from railweave.traffic.packets import templates
 from railweave.traffic.rocev2.batch import Batch, kernel_send
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.choice import Choosing
 from railweave.traffic.rocev2.control import Controlling
 from railweave.traffic.rocev2.executor import Executor, Pair
@@ -60,7 +60,7 @@ class ServedJob:
     collective: str
     options: Mapping[str, Value]
     schedule: Schedule
-    buffers: Buffers
+    buffers: RankBuffers
     data: CheckedData
 
 
@@ -174,7 +174,7 @@ class Service:
             kind = "workload" if name in self._registers["workload"] else "collective"
             collective = configured(kind, name, self._registers[kind][name], options)
             data = CheckedData(name, collective, schedule)
-            job = self._job = ServedJob(name, options, schedule, Buffers(schedule), data)
+            job = self._job = ServedJob(name, options, schedule, RankBuffers(schedule), data)
         return job
 
     def _fail(self, error: RailweaveError) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from railweave.framework.errors import ExperimentError, FaultError, did_you_mean
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.experiment.yaml_reader import read
 from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import Aggregate
@@ -160,7 +160,7 @@ def read_scores(path: Path, fabric: Fabric) -> AssumedScores:
     return AssumedScores(counting, nodes, links)
 
 
-def _counting(settings: Settings, sections: Mapping[str, NodeGroup]) -> Counting:
+def _counting(settings: LayeredSettings, sections: Mapping[str, NodeGroup]) -> Counting:
     count_from = settings.value.get(COUNT_FROM)
     if count_from is not None:
         if isinstance(count_from, bool) or count_from not in (0, 1):

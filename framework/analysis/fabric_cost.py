@@ -10,7 +10,7 @@ import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.experiment import yaml_reader
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.model import Fabric
 
 PARTS = {"ports": ("price", "power_w"), "cables": ("price", "power_w", "optics")}
@@ -86,7 +86,7 @@ def read_prices(path: Path) -> PriceList:
     return PriceList(str(path), str(currency), parts)
 
 
-def _section(file: Settings, section: str, known: tuple[str, ...]) -> dict[str, Price]:
+def _section(file: LayeredSettings, section: str, known: tuple[str, ...]) -> dict[str, Price]:
     entries = file.value.get(section, {})
     if not isinstance(entries, dict):
         file.report((section,), f"expects kinds with their prices (got {entries!r}).")

@@ -14,7 +14,7 @@ from railweave.framework.parameters import Value
 from railweave.framework.results.result import RunResult
 
 if TYPE_CHECKING:
-    from railweave.framework.lab.tasks.doctor import Finding
+    from railweave.framework.lab.tasks.doctor import MachineCheck
 
 __all__ = ["benchmark", "benchmarked", "compare_cases", "done", "hold_prompt", "machine", "shell"]
 
@@ -46,7 +46,7 @@ def hold_prompt(
     return held(message, line, report)
 
 
-def machine() -> list["Finding"]:
+def machine() -> list["MachineCheck"]:
     """What this machine can do for a lab, and how to fix the rest; a small lab is brought up and down."""
     from railweave.framework.lab.tasks.doctor import findings
 

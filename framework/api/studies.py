@@ -14,7 +14,15 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.studies.answers import Answer, words
-from railweave.framework.studies.bmwg import DRAFT, NOT_EMULATED, QUICK, WHOLE, Outcome, Procedure, study_of
+from railweave.framework.studies.bmwg import (
+    DRAFT,
+    NOT_EMULATED,
+    QUICK,
+    WHOLE,
+    Procedure,
+    ProcedureResult,
+    study_of,
+)
 from railweave.framework.studies.bmwg import procedures as procedures_on
 from railweave.framework.studies.carrying_out import ROWS, Tally, status
 from railweave.framework.studies.chaos import campaign, scenarios
@@ -47,12 +55,52 @@ from railweave.framework.studies.what_if import FACTORS, WhatIf
 from railweave.framework.studies.what_if import what_if as larger_runs
 
 __all__ = [
-    "DRAFT", "FACTORS", "ROWS", "SHARES", "Agreement", "Ahead", "Answer", "Comparison", "Outcome",
-    "Point", "Procedure", "Row", "SharedRails", "Spread", "Sweep", "SweepResult", "Tally", "Variant",
-    "WhatIf", "ahead", "as_parquet", "bmwg", "bmwg_procedures", "campaign", "compare", "compare_engines",
-    "compare_jobs", "compare_results", "compare_shares", "compared_picture", "comparing", "engines_of",
-    "found", "has_rows", "in_turn", "jobs_sharing", "run_both", "run_on_all", "scenarios", "sharing",
-    "status", "sweep", "variant_of", "variants_of", "what_if", "words",
+    "DRAFT",
+    "FACTORS",
+    "ROWS",
+    "SHARES",
+    "Agreement",
+    "Ahead",
+    "Answer",
+    "Comparison",
+    "Point",
+    "Procedure",
+    "ProcedureResult",
+    "Row",
+    "SharedRails",
+    "Spread",
+    "Sweep",
+    "SweepResult",
+    "Tally",
+    "Variant",
+    "WhatIf",
+    "ahead",
+    "as_parquet",
+    "bmwg",
+    "bmwg_procedures",
+    "campaign",
+    "compare",
+    "compare_engines",
+    "compare_jobs",
+    "compare_results",
+    "compare_shares",
+    "compared_picture",
+    "comparing",
+    "engines_of",
+    "found",
+    "has_rows",
+    "in_turn",
+    "jobs_sharing",
+    "run_both",
+    "run_on_all",
+    "scenarios",
+    "sharing",
+    "status",
+    "sweep",
+    "variant_of",
+    "variants_of",
+    "what_if",
+    "words",
 ]  # fmt: skip
 
 
@@ -241,7 +289,7 @@ def bmwg(
     out: Place,
     registers: Registers | None = None,
     on_point: Callable[[Point], None] = lambda point: None,
-) -> list[Outcome]:
+) -> list[ProcedureResult]:
     """Run procedures in turn, as a study whose rows and runs are in `out`; one that fails has its error.
 
     >>> plan = rw.load(engine="fluid", domains=2, rails=2, size="64K", faults=[])
@@ -251,7 +299,7 @@ def bmwg(
     ['1.22']
     """
     registers = registers or installed()
-    results, outcomes = list[RunResult](), list[Outcome]()
+    results, outcomes = list[RunResult](), list[ProcedureResult]()
 
     def run_here(plan: Plan, place: RunDirectory) -> RunResult:
         results.append(run(plan, out=place, registers=registers))
@@ -261,7 +309,7 @@ def bmwg(
         procedure = next(p for p in chosen if p.label == point.settings["procedure"])
         error = row.get("error")
         figures = {} if error is not None else procedure.read(results[-1])
-        outcome = Outcome(procedure.section, procedure.name, row.get("verdict"), figures, error)
+        outcome = ProcedureResult(procedure.section, procedure.name, row.get("verdict"), figures, error)
         outcomes.append(outcome)
         return row
 

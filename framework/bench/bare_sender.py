@@ -75,8 +75,8 @@ class End:
             self._socket = packet_socket(_only_udp_to(PORTS[mode]))
             set_buffer(self._socket, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES if self._received else 1)
             self._socket.bind((interface, ETH_P_IP))
-        self._out = _Messages([ctypes.create_string_buffer(frame, len(frame))] * BURST)
-        self._into = _Messages([ctypes.create_string_buffer(len(frame)) for _ in range(BURST)])
+        self._out = _MessageArray([ctypes.create_string_buffer(frame, len(frame))] * BURST)
+        self._into = _MessageArray([ctypes.create_string_buffer(len(frame)) for _ in range(BURST)])
 
     def send(self, packets: int) -> None:
         """Send so many packets, at most BURST per system call, or as many as the kernel takes."""
@@ -101,7 +101,7 @@ class End:
         return count
 
 
-class _Messages:
+class _MessageArray:
     """An array of struct mmsghdr, one buffer each."""
 
     def __init__(self, buffers: Sequence[ctypes.Array[ctypes.c_char]]) -> None:

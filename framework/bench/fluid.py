@@ -19,7 +19,7 @@ from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.registry import load_plugins
 from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotient
-from railweave.framework.solver.simulation import BATCH, Simulation
+from railweave.framework.solver.simulation import BATCH, FlowSimulation
 
 STAGES = ("start_up", "fabric", "schedule", "routes", "solve", "write")
 MODULE = "railweave.framework.bench.fluid_process"
@@ -96,7 +96,7 @@ def batch_error() -> float:
     flows = quotient(plan.schedule, plan.fabric, states, plan.packet, symmetry=False)
     ends = []
     for batch in (BATCH, 0.0):
-        simulation = Simulation(flows.networks[0], batch=batch)
+        simulation = FlowSimulation(flows.networks[0], batch=batch)
         job = simulation.add(flows.tasks)
         simulation.advance()
         ends.append(simulation.end_s(job))

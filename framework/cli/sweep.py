@@ -92,7 +92,7 @@ def sweep(
         _show(read, directory, result, as_json=as_json)
 
 
-class _Progress:
+class _SweepProgress:
     """How many of the points, how many failed, how long yet, or what they wait for: `show` gets it at every
     point; without, standard error gets a line a minute, and one when it changes what they wait for."""
 
@@ -121,17 +121,17 @@ class _Progress:
 
 
 @contextmanager
-def _progress() -> Iterator[_Progress]:
+def _progress() -> Iterator[_SweepProgress]:
     """Progress on stderr while the block runs."""
     from rich.console import Console
     from rich.status import Status
 
     console = Console(emoji=False, stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _Progress()
+        yield _SweepProgress()
         return
     with Status("the first points", console=console) as line:
-        yield _Progress(line.update)
+        yield _SweepProgress(line.update)
 
 
 def _show(read: Sweep, directory: Path, result: SweepResult, *, as_json: bool) -> None:

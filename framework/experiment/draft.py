@@ -35,7 +35,7 @@ from railweave.framework.experiment.reading import experiment, options_of
 from railweave.framework.experiment.route_memory import why_too_large
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
-from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.experiment.wants import chooses, refusals, unusable
 from railweave.framework.health.monitor import scores_of
@@ -66,7 +66,9 @@ class Draft:
     """An experiment while it is checked: everything wrong is reported in `settings`. `parent`: the experiment
     of several jobs that this is one of, whose fabric it takes."""
 
-    def __init__(self, settings: Settings, registers: Registers, parent: "Draft | None" = None) -> None:
+    def __init__(
+        self, settings: LayeredSettings, registers: Registers, parent: "Draft | None" = None
+    ) -> None:
         self.settings, self.registers, self._parent = settings, registers, parent
         self._built: tuple[Any, Fabric | None] | None = None
         self._unreadable = {p.key[0] for p in settings.problems if p.key}

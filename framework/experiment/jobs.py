@@ -9,7 +9,7 @@ from typing import Any
 
 from railweave.framework.errors import ExperimentError, did_you_mean
 from railweave.framework.experiment.schema import OF_COLLECTIVES, OF_EACH_JOB, OF_PROGRAMS, TRAFFIC
-from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.model import Fabric
 from railweave.framework.parameters import Parameter, Value
 
@@ -51,7 +51,7 @@ class Job:
         return {name: value for name, value in asdict(self).items() if name not in ("number", "several")}
 
 
-def jobs_of(settings: Settings, value: object) -> tuple[dict[str, object], ...]:
+def jobs_of(settings: LayeredSettings, value: object) -> tuple[dict[str, object], ...]:
     """Every job as a mapping; each is one already, or a text `KEY=VALUE KEY=VALUE`. What is wrong with one of
     them is reported. Raises ExperimentError for what is no list of jobs."""
     entries = [value] if isinstance(value, str | Mapping) else value
@@ -102,8 +102,8 @@ def _of_job(parameter: Parameter, job: Mapping[str, object], *, written: bool) -
 
 
 def parted(
-    settings: Settings, jobs: Sequence[Mapping[str, object]]
-) -> Iterator[tuple[Job, Settings, frozenset[str]]]:
+    settings: LayeredSettings, jobs: Sequence[Mapping[str, object]]
+) -> Iterator[tuple[Job, LayeredSettings, frozenset[str]]]:
     """Each job by itself: the settings of an experiment with this job alone, and the names of the keys that
     are its own. What is wrong with a job's own keys is reported in `settings`.
 
@@ -137,7 +137,7 @@ def parted(
         marks = {key: mark for key, mark in settings.marks.items() if key[0] in value and key[0] not in mine}
         marks |= {key[2:]: mark for key, mark in settings.marks.items() if key[:2] == ("jobs", number)}
         labels = {key: label for key, label in settings.labels.items() if key[0] not in mine}
-        part = Settings(settings.source, value, marks, labels)
+        part = LayeredSettings(settings.source, value, marks, labels)
         not_shared = {*mine, *OF_EACH_JOB} - (settings.value.keys() - {*mine})
         parsed_job = Job(number, len(jobs) > 1, **fields)  # type: ignore[arg-type]
         yield parsed_job, part, frozenset((*not_shared, "ranks"))
@@ -152,7 +152,9 @@ def _inherited(value: Mapping[str, object], mine: Mapping[str, object]) -> dict[
     return {name: section for name, section in value.items() if name not in without}
 
 
-def check_together(settings: Settings, jobs: Sequence[tuple[Job, Sequence[int]]], fabric: Fabric) -> None:
+def check_together(
+    settings: LayeredSettings, jobs: Sequence[tuple[Job, Sequence[int]]], fabric: Fabric
+) -> None:
     """Report names that two jobs have, and GPUs that are in two jobs without `share`."""
     for (first, ranks), (second, others) in combinations(jobs, 2):
         if first.name == second.name:

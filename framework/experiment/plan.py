@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from railweave.framework.experiment.draft import Draft
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.run_plan import Plan
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.experiment.sources import from_file, lay_over_keys
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric
@@ -82,7 +82,7 @@ _OBJECT = (
 
 def from_document(document: Mapping[str, object], registers: Registers) -> Plan:
     """The plan that gave this document, in another process or at another time."""
-    return Draft(Settings("the experiment's document", deepcopy(dict(document))), registers).plan()
+    return Draft(LayeredSettings("the experiment's document", deepcopy(dict(document))), registers).plan()
 
 
 def build_fabric(
@@ -129,7 +129,7 @@ def routed_from_keys(keys: Mapping[str, object], registers: Registers) -> Routed
     return _routed(settings, lay_over_keys(settings, keys, registers), registers)
 
 
-def _routed(settings: Settings, objects: Mapping[str, object], registers: Registers) -> Routed:
+def _routed(settings: LayeredSettings, objects: Mapping[str, object], registers: Registers) -> Routed:
     for key in settings.value:
         if key not in ("topology", "router", "faults"):
             settings.report((key,), "changes no route. Leave it out.")

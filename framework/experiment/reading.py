@@ -7,7 +7,7 @@ from railweave.framework.experiment.jobs import jobs_of
 from railweave.framework.experiment.rank_programs import words_of
 from railweave.framework.experiment.ranks import selectors_of
 from railweave.framework.experiment.schema import KEYS, KINDS, PARAMETERS, Choice, Experiment, canonical
-from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.parameters import Parameter, Value, resolve
@@ -17,7 +17,7 @@ GONE = {"name": "nothing reads it any more. Remove the line."}
 OF_THE_COMMAND = ("out", "json", "quiet", "verbose")
 
 
-def experiment(settings: Settings) -> tuple[Experiment, frozenset[str]]:
+def experiment(settings: LayeredSettings) -> tuple[Experiment, frozenset[str]]:
     """The experiment of these settings, and the keys that are wrong: reported, and at their defaults."""
     values: dict[str, object] = {}
     before = len(settings.problems)
@@ -30,7 +30,7 @@ def experiment(settings: Settings) -> tuple[Experiment, frozenset[str]]:
     return Experiment.model_validate({k: v for k, v in values.items() if k not in broken}), frozenset(broken)
 
 
-def _value(settings: Settings, name: str, value: object) -> object:
+def _value(settings: LayeredSettings, name: str, value: object) -> object:
     """What the model is to hold for a key. Raises ExperimentError for what is wrong with all of it."""
     if name in OF_THE_COMMAND:
         raise ExperimentError(f"belongs to the command, not to the experiment. Give it as --{name}.")
@@ -64,7 +64,7 @@ def _value(settings: Settings, name: str, value: object) -> object:
     return HealthOptions.of(options_of(settings, (name,), name, value, HEALTH_PARAMETERS) or {})
 
 
-def _texts(settings: Settings, name: str, value: object) -> tuple[str, ...]:
+def _texts(settings: LayeredSettings, name: str, value: object) -> tuple[str, ...]:
     """One text, or a list of texts; the key's word stands for an empty list."""
     texts, nothing = [value] if isinstance(value, str) else value, KEYS[name].word
     if not isinstance(texts, list | tuple):
@@ -77,7 +77,7 @@ def _texts(settings: Settings, name: str, value: object) -> tuple[str, ...]:
     return tuple(str(text) for text in texts if text != nothing)
 
 
-def _choice(settings: Settings, kind: str, value: object) -> Choice | None:
+def _choice(settings: LayeredSettings, kind: str, value: object) -> Choice | None:
     """A plugin by name, or by a mapping of its options with or without the name; `NAME:FILE` is the plugin
     NAME with its option `file`."""
     default = KINDS[kind]
@@ -104,7 +104,7 @@ def _choice(settings: Settings, kind: str, value: object) -> Choice | None:
 
 
 def options_of(
-    settings: Settings,
+    settings: LayeredSettings,
     key: Key,
     owner: str,
     options: Mapping[str, object],

@@ -30,7 +30,7 @@ class Mistake(NamedTuple):
 
 
 @dataclass(slots=True)
-class Settings:
+class LayeredSettings:
     """The mapping of a file with the command's options laid over it.
 
     `marks`: the place of every key and list entry of the file. `labels` names the option that set a key;

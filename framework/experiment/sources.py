@@ -5,7 +5,7 @@ from pathlib import Path
 
 from railweave.framework.errors import did_you_mean
 from railweave.framework.experiment.schema import KEYS, KINDS
-from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.experiment.yaml_reader import read
 from railweave.framework.hookspecs import Configurable
 from railweave.framework.registry import Registers
@@ -16,18 +16,18 @@ SPELLINGS = {"fault": "faults", "job": "jobs"}
 
 def from_file(
     path: Path | None, overrides: Mapping[str, object] | None = None, labels: Mapping[str, str] | None = None
-) -> Settings:
+) -> LayeredSettings:
     """The file's mapping, or an empty one, with `overrides` (dotted keys) laid over it; see `lay_over`.
 
     Raises ExperimentError when the file cannot be read at all.
     """
-    settings = read(path) if path else Settings("the options", {})
+    settings = read(path) if path else LayeredSettings("the options", {})
     _one_spelling(settings)
     lay_over(settings, overrides or {}, labels or {})
     return settings
 
 
-def lay_over(settings: Settings, overrides: Mapping[str, object], labels: Mapping[str, str]) -> None:
+def lay_over(settings: LayeredSettings, overrides: Mapping[str, object], labels: Mapping[str, str]) -> None:
     """Set dotted keys, sections before what is in them; `labels` names the options they came by,
     for messages."""
     for key in sorted(overrides, key=lambda k: k.count(".")):
@@ -35,7 +35,9 @@ def lay_over(settings: Settings, overrides: Mapping[str, object], labels: Mappin
         _override(settings, path, overrides[key], labels.get(key, f"--set {key}"))
 
 
-def lay_over_keys(settings: Settings, keys: Mapping[str, object], registers: Registers) -> dict[str, object]:
+def lay_over_keys(
+    settings: LayeredSettings, keys: Mapping[str, object], registers: Registers
+) -> dict[str, object]:
     """Set the keys of a script; messages call each as it was written. Returns what stands for a plugin and is
     no name: objects such as a Fabric.
 
@@ -89,7 +91,7 @@ def _parameters(plugin: Configurable) -> list[str]:
     return [parameter.name for parameter in plugin.parameters]
 
 
-def _one_spelling(settings: Settings) -> None:
+def _one_spelling(settings: LayeredSettings) -> None:
     """`fault:` and `job:` (as the options are called) are `faults:` and `jobs:`, and a bare plugin name is a
     mapping."""
     for option, name in SPELLINGS.items():
@@ -102,7 +104,7 @@ def _one_spelling(settings: Settings) -> None:
             settings.value[kind] = {"name": settings.value[kind]}
 
 
-def _override(settings: Settings, key: Key, value: object, label: str) -> None:
+def _override(settings: LayeredSettings, key: Key, value: object, label: str) -> None:
     """Set one key; another plugin drops the options that the file has for the one it replaces."""
     kind = str(key[0])
     if key == (kind,) and kind in KINDS:

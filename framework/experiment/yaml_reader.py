@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.experiment.settings import FilePlace, Key, Settings
+from railweave.framework.experiment.settings import FilePlace, Key, LayeredSettings
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][-+]?[0-9]+)?")
@@ -61,7 +61,7 @@ def written(document: object) -> str:
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
-def read(path: Path) -> Settings:
+def read(path: Path) -> LayeredSettings:
     """The YAML file at `path`. Raises ExperimentError when it cannot be opened or is not YAML."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def parse(
     *,
     kind: str = "an experiment",
     watch: Callable[[yaml.Event, int], None] = lambda event, depth: None,
-) -> Settings:
+) -> LayeredSettings:
     """The mapping in `text`; an empty text is an empty mapping. `kind`: what it is, for messages.
 
     `watch` sees every event and the depth after it before anything is made of it, and may raise: a large file
@@ -88,7 +88,7 @@ def parse(
 
     Raises ExperimentError with line and column when the text is not YAML or not a mapping.
     """
-    settings = Settings(source, written=True)
+    settings = LayeredSettings(source, written=True)
     try:
         events = _events(text, source, watch)
         root = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
@@ -129,7 +129,7 @@ def _events(text: str, source: str, watch: Callable[[yaml.Event, int], None]) ->
 class _DocumentReader:
     """Turns the events of a document into values, and reports what has none."""
 
-    def __init__(self, settings: Settings, events: Iterator[Any]) -> None:
+    def __init__(self, settings: LayeredSettings, events: Iterator[Any]) -> None:
         self._settings, self._events = settings, events
         self._once: set[str] = set()
 

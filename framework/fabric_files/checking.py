@@ -5,13 +5,13 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from railweave.framework.errors import did_you_mean
-from railweave.framework.experiment.settings import FilePlace, Key, Settings
+from railweave.framework.experiment.settings import FilePlace, Key, LayeredSettings
 
 T = TypeVar("T")
 MOST = 20
 
 
-def validated(settings: Settings, model: TypeAdapter[T], hint: str = "") -> T:
+def validated(settings: LayeredSettings, model: TypeAdapter[T], hint: str = "") -> T:
     """The model of the settings. Raises ExperimentError listing what is wrong; `hint` ends the messages about
     keys and words that the model does not know."""
     settings.check()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from railweave.framework.errors import ExperimentError, FabricError, did_you_mean
-from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.fabric_files.checking import validated
 from railweave.framework.fabric_files.components import ComponentGraph
 from railweave.framework.fabric_files.default_rates import NO_RATES, DefaultRates
@@ -38,7 +38,7 @@ _Inside = tuple[dict[Place, str], list[tuple[Joint, Place, Place]]]
 
 
 def read(
-    settings: Settings, default_rates: DefaultRates = NO_RATES, hint: str = NEWER
+    settings: LayeredSettings, default_rates: DefaultRates = NO_RATES, hint: str = NEWER
 ) -> tuple[Fabric, tuple[str, ...]]:
     """The fabric, and what of the file it leaves out. `default_rates`: of links without a bandwidth, which
     are refused without; `hint`: about keys and words that the schema does not have. Raises
@@ -62,7 +62,7 @@ class _InfrastructureReader:
     """The components of an infrastructure; what is wrong is reported in its line."""
 
     def __init__(
-        self, settings: Settings, model: Infrastructure, default_rates: DefaultRates = NO_RATES
+        self, settings: LayeredSettings, model: Infrastructure, default_rates: DefaultRates = NO_RATES
     ) -> None:
         self.settings, self._model, self._default_rates = settings, model, default_rates
         self.without_rate: dict[str, str] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
-from railweave.framework.experiment.settings import FilePlace, Key, Settings
+from railweave.framework.experiment.settings import FilePlace, Key, LayeredSettings
 
 KEY = "edges"
 MOST_UNLIKE = 3 << 20
@@ -29,7 +29,7 @@ Places = Callable[[Collection[int]], dict[Key, FilePlace]]
 
 
 @dataclass
-class _Large(Settings):
+class _Large(LayeredSettings):
     """Settings whose edges are located only where one of them is wrong."""
 
     places: Places = lambda edges: {}
@@ -41,14 +41,14 @@ class _Large(Settings):
         super().check()
 
 
-def settings_of(text: str, source: str) -> Settings | None:
+def settings_of(text: str, source: str) -> LayeredSettings | None:
     """What `yaml_reader.parse` gives of a large file, but for the places of what is inside an edge in JSON;
     None where only that can tell. Raises ExperimentError for edges that are not alike in a text too long for
     it."""
     return _of_json(text, source) if text[:1] == "{" else _of_yaml(text, source)
 
 
-def _of_json(text: str, source: str) -> Settings | None:
+def _of_json(text: str, source: str) -> LayeredSettings | None:
     try:
         value = json.loads(text, object_pairs_hook=_plain)
     except (ValueError, RecursionError):
@@ -81,7 +81,7 @@ def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _of_yaml(text: str, source: str) -> Settings | None:
+def _of_yaml(text: str, source: str) -> LayeredSettings | None:
     """What `yaml_reader.parse` gives of this text; None if its last key is not `edges`, or they are not
     written alike. Raises ExperimentError at the first that is not, where the text is too long for YAML."""
     text = text.removesuffix("\n") + "\n"

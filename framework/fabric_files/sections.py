@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from railweave.framework.errors import ExperimentError, FabricError
-from railweave.framework.experiment.settings import FilePlace, Key, Settings
+from railweave.framework.experiment.settings import FilePlace, Key, LayeredSettings
 from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO, CableKind, Cables, Pair
 from railweave.framework.fabric_files.checking import validated
 from railweave.framework.fabric_files.node_patterns import (
@@ -51,11 +51,11 @@ Both = BeforeValidator(lambda value: value if isinstance(value, list | tuple) el
 """Of a pair of values, one for each direction of a cable: a list of two, or one value for both."""
 
 
-class _Model(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Nodes(_Model):
+class Nodes(_StrictModel):
     """Nodes of one kind: a full grid of `shape`, or those `at` some places (of a grid as large as needed)."""
 
     prefix: str = ""
@@ -63,7 +63,7 @@ class Nodes(_Model):
     at: Annotated[str, Field(strict=True)] = ""
 
 
-class Attributes(_Model):
+class Attributes(_StrictModel):
     """What the cables of a section have in common: one value, or one for each direction."""
 
     kind: Annotated[Pair[Word], Both] = ("link", "link")
@@ -84,7 +84,7 @@ class Section(Attributes):
     count: Annotated[int, Field(ge=1, le=MOST_PARALLEL)] = 1
 
 
-class Document(_Model):
+class Document(_StrictModel):
     fabric: int
     name: Word = "file"
     axes: tuple[Word, ...] = ()
@@ -101,7 +101,7 @@ TOP_KEYS = tuple(Document.model_fields)
 _ATTRIBUTES = TypeAdapter(Attributes)
 
 
-def read(settings: Settings) -> Fabric:
+def read(settings: LayeredSettings) -> Fabric:
     """The fabric of a file. Raises ExperimentError that lists everything wrong with its line."""
     document = validated(settings, TypeAdapter(Document))
     groups, names = _groups(settings, document)
@@ -130,7 +130,7 @@ def read(settings: Settings) -> Fabric:
         raise ExperimentError(f"{settings.source}: {error}") from error
 
 
-def _groups(settings: Settings, document: Document) -> tuple[list[NodeGroup], Names]:
+def _groups(settings: LayeredSettings, document: Document) -> tuple[list[NodeGroup], Names]:
     groups: list[NodeGroup] = []
     kinds = list(document.nodes)
     if kinds[:1] != ["gpu"]:
@@ -173,7 +173,7 @@ def _group(kind: str, first: int, prefix: str, nodes: Nodes) -> NodeGroup:
     return replace(group, shape=tuple(lengths), places=group.all_coordinates) if nodes.shape else group
 
 
-def _add(settings: Settings, cables: Cables, names: Names, number: int, section: Section) -> None:
+def _add(settings: LayeredSettings, cables: Cables, names: Names, number: int, section: Section) -> None:
     """Add the cables of one section; errors are reported at their lines."""
     key = ("links", number, "cables")
     start = settings.marks.get(key, FilePlace(0, 1))
@@ -256,7 +256,7 @@ def _variant_of(
     if not changes:
         return section_variant, count
     try:
-        line = validated(Settings("", {"rate": "1b/s"} | changes), _ATTRIBUTES)
+        line = validated(LayeredSettings("", {"rate": "1b/s"} | changes), _ATTRIBUTES)
     except ExperimentError as error:
         raise FabricError(" ".join(str(error).split("\n"))) from None
     attributes = section.model_copy(update={name: getattr(line, name) for name in changes})

@@ -8,9 +8,9 @@ import numpy as np
 
 from railweave.framework.errors import RailweaveError, blaming
 from railweave.framework.hookspecs import CongestionControl
-from railweave.framework.kit.bottleneck import Bottleneck, Functions, Port, out_of_bounds
 from railweave.framework.kit.check_report import Broken, Outcome, Violation
 from railweave.framework.kit.choosers import MOST_BYTES
+from railweave.framework.kit.shared_port import ControlFunctions, PortRun, SharedPort, out_of_bounds
 from railweave.framework.kit.subject import Subject
 
 READ = {"window": np.float64, "rate": np.float64, "wake": np.int64}
@@ -37,7 +37,7 @@ def control(subject: Subject) -> Iterator[Outcome]:
             return
         size = made.state.itemsize
         yield Outcome.of("a record", [], f"{size} bytes a pair")
-        plain, port = Functions.of(made), Port()
+        plain, port = ControlFunctions.of(made), SharedPort()
         yield _checked("bounds", lambda: _script(made, plain), f"{CALLS} calls drawn at random")
         first, again = (_bits(made, plain) for _ in range(2))
         different = [Violation("", "the same calls give another record")] * (first != again)
@@ -79,7 +79,7 @@ def _no_record(made: CongestionControl) -> str:
     return f"state has no {wrong[0]} of {READ[wrong[0]].__name__}" if wrong else ""
 
 
-def _bits(made: CongestionControl, calls: Functions) -> bytes:
+def _bits(made: CongestionControl, calls: ControlFunctions) -> bytes:
     """The records after all calls; empty where they break a bound or arithmetic, which another check says."""
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
@@ -88,7 +88,7 @@ def _bits(made: CongestionControl, calls: Functions) -> bytes:
         return b""
 
 
-def _script(made: CongestionControl, calls: Functions) -> bytes:
+def _script(made: CongestionControl, calls: ControlFunctions) -> bytes:
     """Calls as they may come, long silences and other paths included. Raises Broken where a bound is."""
     rng = np.random.default_rng(1)
     sender, far = made.sender_record(), made.receiver_record()
@@ -121,15 +121,15 @@ def _script(made: CongestionControl, calls: Functions) -> bytes:
     return sender.tobytes() + (b"" if far is None else far.tobytes()) + bytes(answers)
 
 
-def _equal(made: CongestionControl, port: Port) -> None:
-    arrived = Bottleneck(made, port, [0, PAIR_SECOND]).run(PAIR_ENDS, PAIR_FROM).arrived
+def _equal(made: CongestionControl, port: SharedPort) -> None:
+    arrived = PortRun(made, port, [0, PAIR_SECOND]).run(PAIR_ENDS, PAIR_FROM).arrived
     shares = [2 * n / max(sum(arrived), 1) for n in arrived]
     if any(abs(share - 1) > EQUAL for share in shares):
         raise Broken(f"two flows end at {shares[0]:.3f} and {shares[1]:.3f} of their equal shares")
 
 
-def _busy(made: CongestionControl, port: Port) -> None:
-    busy = Bottleneck(made, port, [0] * INCAST).run(INCAST_ENDS, INCAST_FROM).busy
+def _busy(made: CongestionControl, port: SharedPort) -> None:
+    busy = PortRun(made, port, [0] * INCAST).run(INCAST_ENDS, INCAST_FROM).busy
     if busy < BUSY:
         raise Broken(f"{INCAST} flows keep the port busy for {busy:.3f} of the time, {BUSY} at least")
 
@@ -141,6 +141,6 @@ def _compiled(made: CongestionControl, plain: bytes, name: str) -> Outcome:
     import numba
 
     with blaming(f"congestion-control {name}, compiled by numba"):
-        compiled = Functions(*(numba.njit(function) for function in Functions.of(made)))
+        compiled = ControlFunctions(*(numba.njit(function) for function in ControlFunctions.of(made)))
         differs = [Violation("", "compiled code gives another record")] * (_bits(made, compiled) != plain)
     return Outcome.of(check, differs, f"{CALLS} calls")

@@ -32,7 +32,7 @@ TRIED_S = 1.0
 the lab adds does not count."""
 
 
-class _Traffic(NamedTuple):
+class _TrialTraffic(NamedTuple):
     """A schedule that a job carries out: who sends, and how long its links need at declared rates."""
 
     link: TransportLink
@@ -75,7 +75,7 @@ class RateScale:
         self._pace(control, scale)
         return scale, self._lab.scaled
 
-    def _late(self, control: RouteControl, scale: float, carried: list[_Traffic]) -> float | None:
+    def _late(self, control: RouteControl, scale: float, carried: list[_TrialTraffic]) -> float | None:
         """The late share of short iterations at a scale, None where there are none; the links are as unshaped
         as before."""
         short = [traffic for traffic in carried if 0 < traffic.timeline.seconds() <= TRIED_S * scale]
@@ -93,18 +93,18 @@ class RateScale:
         self._lab.shape(self._plan.fabric.scaled(scale))
         self._traffic.use_entropies(control.entropies, scale)
 
-    def _carried(self, table: RouteTable) -> list[_Traffic]:
+    def _carried(self, table: RouteTable) -> list[_TrialTraffic]:
         """What the jobs' transports carry, by time."""
         plan = self._plan
         carried = [
-            _Traffic(link, schedule, Timeline(plan.fabric, job.on_gpus(schedule), table, plan.packet))
+            _TrialTraffic(link, schedule, Timeline(plan.fabric, job.on_gpus(schedule), table, plan.packet))
             for job, link in zip(plan.jobs, self._traffic.links, strict=True)
             if isinstance(link, TransportLink)
             for schedule in job.schedules
         ]
         return sorted(carried, key=lambda traffic: traffic.timeline.seconds())
 
-    def _first(self, control: RouteControl, carried: list[_Traffic]) -> float:
+    def _first(self, control: RouteControl, carried: list[_TrialTraffic]) -> float:
         """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
         plan, table, trial = self._plan, control.table, self._traffic.trial
 

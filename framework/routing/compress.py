@@ -29,7 +29,7 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
     `extra` are added before or behind the orders that came nearest, so that they appear only where they are
     needed. Raises RouteError where that is not enough either.
     """
-    unsplit = _Search(keys, orders, extra)
+    unsplit = _OrderSearch(keys, orders, extra)
     unsolved = np.flatnonzero(unsplit.present & (unsplit.cost >= NEVER))
     if unsolved.size:
         raise RouteError(
@@ -37,7 +37,7 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
             "different ports. A path meets a node twice, or two paths of a pair share an entropy."
         )
     cost, best = unsplit.cost.copy(), np.zeros(len(unsplit.cost), np.int64)
-    splits: list[tuple[Int64, int, Bool, _Search]] = []
+    splits: list[tuple[Int64, int, Bool, _OrderSearch]] = []
     fields = {f for order in orders for f in order}
     for field in sorted(fields):
         value = _odd_values(unsplit.near.keys, field, sorted(fields - {field}))
@@ -47,7 +47,7 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
         odd = some.fields[field] == value[some.switch]
         # Keys split off must all be matched there: the rules below are made without them.
         halves = replace(some, switch=2 * some.switch + odd, free=some.free & ~odd)
-        search = _Search(halves, orders, extra)
+        search = _OrderSearch(halves, orders, extra)
         halves_cost = np.zeros(2 * len(cost), np.int64)
         halves_cost[: len(search.cost)] = np.where(search.present, search.cost, 0)
         total = halves_cost[0::2] + halves_cost[1::2]
@@ -73,8 +73,8 @@ class _Below:
     cost: Int64
     at: Int64
     rest: Int64
-    upper: "_Search | None" = None
-    lower: "_Search | None" = None
+    upper: "_OrderSearch | None" = None
+    lower: "_OrderSearch | None" = None
 
     @classmethod
     def of(cls, keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int], wanted: Bool) -> Self:
@@ -105,8 +105,8 @@ class _Below:
             some_keys, entropy=np.zeros(len(at), np.int64), action=np.where(alike, some_keys.action, 0),
             free=~alike, barred=~alike,
         )  # fmt: skip
-        upper = _Search(first, [order for order in orders if len(order) == len(common)], ())
-        lower = _Search(some_keys.at(~alike), orders, extra)
+        upper = _OrderSearch(first, [order for order in orders if len(order) == len(common)], ())
+        lower = _OrderSearch(some_keys.at(~alike), orders, extra)
         cost[: len(upper.cost)] = np.where(upper.present, upper.cost, NEVER)
         cost[: len(lower.cost)] += lower.cost
         return cls(cost, at, at[~alike], upper, lower)
@@ -139,7 +139,7 @@ def _odd_values(keys: Keys, field: int, others: Sequence[int]) -> Int64:
     return np.where(against.any(axis=1), against.argmax(axis=1), ANY) if n_switches else np.empty(0, np.int64)
 
 
-def _rejoined(search: "_Search", field: int, odd: Bool, wanted: Bool) -> RuleList:
+def _rejoined(search: "_OrderSearch", field: int, odd: Bool, wanted: Bool) -> RuleList:
     """The rules of split switches `wanted`: those of the keys split off match their value and have higher
     levels."""
     part = search.rules(wanted)
@@ -183,7 +183,7 @@ class _Reduced:
     inverse: Int64
 
 
-class _Search:
+class _OrderSearch:
     """The cheapest order for every switch. `cost`, `bound` (n_switches,): its rules, and how many it needs at
     the least, one for each action; `present`: whether it has keys. `near`: the keys without the extra
     fields."""

@@ -106,7 +106,7 @@ class Forecast:
             return np.asarray(1 / per_second)
 
     def _passing(self, health: HealthSnapshot) -> tuple[Float, float, Float]:
-        """As the fields of State: what links pass, and what a message waits for what they lose."""
+        """As the fields of FlowState: what links pass, and what a message waits for what they lose."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
         if not health.loss.any():
             return capacity_bps, 0.0, np.empty(0)

@@ -27,13 +27,13 @@ def one_thread(core: ModuleType) -> Any:
     """
     core.Highs.resetGlobalScheduler(True)
 
-    class Silent(core.Highs):  # type: ignore[name-defined,misc]
+    class SilentHighs(core.Highs):  # type: ignore[name-defined,misc]
         def enableCallbacks(self) -> None:
             """Without this, HiGHS 1.16 prints its licence as soon as a solver is made."""
             self.setOptionValue("output_flag", False)
             super().enableCallbacks()
 
-    solver = Silent()
+    solver = SilentHighs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     return solver

@@ -78,7 +78,7 @@ def pack(columns: Sequence[NDArray[np.generic]]) -> Int64:
 
 
 @dataclass(eq=False)
-class _Level:
+class _TrieLevel:
     """The nodes of one depth. `first`: a key of each; `parent`: its node one depth up; `silent`: whether the
     node does best without a default where nothing above it has one; `good`: its best defaults, as node *
     n_actions + action, ascending; `open_cost`, `own_cost`: rules of its subtree without and with a default of
@@ -103,14 +103,14 @@ class Trie:
         self.n_actions = int(keys.action.max(initial=0)) + 1
         begins = np.zeros(len(keys.switch), bool)
         begins[:1] = True
-        self.levels: list[_Level] = []
+        self.levels: list[_TrieLevel] = []
         above = np.zeros(len(begins), np.int64)
         for depth in range(len(columns) + 1):
             for column in head if depth == 0 else columns[depth - 1 : depth]:
                 values = column[self.sorted]
                 begins[1:] |= values[1:] != values[:-1]
             first = np.flatnonzero(begins)
-            self.levels.append(_Level(self.sorted[first], above[first]))
+            self.levels.append(_TrieLevel(self.sorted[first], above[first]))
             above = np.cumsum(begins) - 1
         self.leaf = above
         self._count(np.flatnonzero(begins))
@@ -135,7 +135,7 @@ class Trie:
             last = depth == len(self.levels) - 1 and self.place == "last"
             self._fold(self.levels[depth], self.levels[depth - 1], by_entropy=last)
 
-    def _fold(self, below: _Level, above: _Level, *, by_entropy: bool) -> None:
+    def _fold(self, below: _TrieLevel, above: _TrieLevel, *, by_entropy: bool) -> None:
         """Costs of the nodes one depth up. A default saves one rule in each child whose best defaults hold
         it."""
         n = len(above.first)

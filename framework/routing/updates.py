@@ -155,7 +155,7 @@ def migrate(
     The others have the same paths in `batch` as before. Packets of a moved pair with an entropy that only its
     old paths had take its new first path until the update is retired, so that a sender may learn late.
     """
-    move = _Move(fabric, old, batch, moved)
+    move = _RouteMove(fabric, old, batch, moved)
     has = np.diff(batch.pair_start) > 0
     tags = np.where(has, np.where(moved, tag, old.tag), NO_TAG)
     positions, part, flows, lasting = move.flows(moved)
@@ -220,7 +220,7 @@ def _highest(before: Int64, rules: tuple[Rule, ...], detour: tuple[Rule, ...]) -
     return top
 
 
-class _Move:
+class _RouteMove:
     """The packets of each pair after the move. `classes` (Q,): the entropy class of each path.
 
     Stale are the entropies of moved pairs that only their old paths had.

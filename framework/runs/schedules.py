@@ -18,7 +18,7 @@ RISE = 1.1
 
 
 @dataclass(slots=True)
-class _Answer:
+class _HealthAnswer:
     """What a collective planned for one of its usual schedules by `health`, compact and as it is sent; and
     which of the two is `chosen` on routes `table`."""
 
@@ -40,7 +40,7 @@ class SchedulesByHealth:
 
     def __init__(self, health: HealthLoop, note: Callable[[str], None]) -> None:
         self._health, self._note = health, note
-        self._answers: dict[int, _Answer] = {}
+        self._answers: dict[int, _HealthAnswer] = {}
         """By the identity of the usual schedule, which its plan keeps."""
 
     def of(self, plan: Plan, iteration: int) -> Schedule:
@@ -54,7 +54,7 @@ class SchedulesByHealth:
             better = answer is not None and (health.link_score > RISE * answer.health.link_score).any()
             compact = self._planned(plan, usual, health)
             sent = compact.expand() if plan.engine.packets else compact
-            answer = self._answers[id(usual)] = _Answer(health, compact, sent)
+            answer = self._answers[id(usual)] = _HealthAnswer(health, compact, sent)
             if better and before is not usual:
                 name = plan.experiment.traffic.name
                 self._note(f"iteration {iteration}: {name} as on healthy links, as scores have risen")
@@ -77,7 +77,7 @@ class SchedulesByHealth:
         name = plan.experiment.traffic.name
         return schedule_by_health(name, plan.collective, plan.fabric, plan.ranks, usual, health)
 
-    def _gain(self, plan: Plan, usual: Schedule, answer: _Answer) -> float:
+    def _gain(self, plan: Plan, usual: Schedule, answer: _HealthAnswer) -> float:
         """How many times sooner an iteration ends with the answer than with the `usual` schedule."""
         if answer.compact == usual:
             return 1.0

@@ -9,23 +9,23 @@ from types import FunctionType
 from typing import NamedTuple, cast
 
 from railweave.framework.solver import horizon, plain, sharing, state, stepping
-from railweave.framework.solver.state import State
+from railweave.framework.solver.state import FlowState
 
 
 class Code(NamedTuple):
     """`stepping.run` and the `share_out` that it calls."""
 
-    run: Callable[[State, float, int], int]
-    share_out: Callable[[State], int]
+    run: Callable[[FlowState, float, int], int]
+    share_out: Callable[[FlowState], int]
 
 
-_Items = make_dataclass("_Items", [*State._fields, "arrays"], slots=True)
+_Items = make_dataclass("_Items", [*FlowState._fields, "arrays"], slots=True)
 
 
-def _run_plain(s: State, until: float, work: int) -> int:
+def _run_plain(s: FlowState, until: float, work: int) -> int:
     """`stepping.run` on views of the arrays whose items are Python's numbers: with those of numpy it takes
     longer. `plain` takes the arrays themselves."""
-    return stepping.run(cast(State, _Items(*(array.data for array in s), s)), until, work)
+    return stepping.run(cast(FlowState, _Items(*(array.data for array in s), s)), until, work)
 
 
 PLAIN = Code(_run_plain, plain.share_out)

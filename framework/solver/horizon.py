@@ -7,14 +7,14 @@ moves on, and all flows are looked at once.
 from math import inf
 
 from railweave.framework.model.arrays import Bool, Int32, Int64
-from railweave.framework.solver.state import ACTIVE, QUIT, SOON, State
+from railweave.framework.solver.state import ACTIVE, QUIT, SOON, FlowState
 
 SAMPLE = 64
 """Flows by which a horizon is chosen: about one in so many ends before it. Fewer would make the lists long
 that every event goes through, more would have all flows looked at more often."""
 
 
-def earliest(s: State) -> tuple[float, float]:
+def earliest(s: FlowState) -> tuple[float, float]:
     """As `plain.earliest`, of the flows in `soon` alone: others end later than the horizon, so they matter
     only where none of these must be noticed before that."""
     end, latest = first_of_soon(s)
@@ -24,7 +24,7 @@ def earliest(s: State) -> tuple[float, float]:
     return end, latest
 
 
-def first_of_soon(s: State) -> tuple[float, float]:
+def first_of_soon(s: FlowState) -> tuple[float, float]:
     """What `earliest` says, of the flows in `soon`; those that do not belong there any more leave it."""
     tally, soon, is_soon, until, due = s.tally, s.soon, s.is_soon, s.until, s.due
     end, latest, size, horizon = inf, inf, 0, s.clock[2]
@@ -41,7 +41,7 @@ def first_of_soon(s: State) -> tuple[float, float]:
     return end, latest
 
 
-def look_ahead(s: State, after: float) -> None:
+def look_ahead(s: FlowState, after: float) -> None:
     """Set the horizon to a moment later than `after`, before which few flows end, and list these."""
     tally, active, until, soon, is_soon = s.tally, s.active, s.until, s.soon, s.is_soon
     listed, place = s.listed, s.place
@@ -60,7 +60,7 @@ def look_ahead(s: State, after: float) -> None:
         list_soon(tally, soon, is_soon, active[i], until[active[i]], horizon)
 
 
-def expect(s: State, pair: int) -> None:
+def expect(s: FlowState, pair: int) -> None:
     """The end of a flow has another moment."""
     list_soon(s.tally, s.soon, s.is_soon, pair, s.until[pair], s.clock[2])
 
@@ -73,7 +73,7 @@ def list_soon(tally: Int64, soon: Int32, is_soon: Bool, pair: int, end: float, h
         tally[SOON] += 1
 
 
-def end(s: State, limit: float) -> tuple[int, int]:
+def end(s: FlowState, limit: float) -> tuple[int, int]:
     """As `plain.end`."""
     clock, tally, soon, until, due = s.clock, s.tally, s.soon, s.until, s.due
     sent, asked, free, busy, quit = s.sent, s.asked, s.free, s.busy, s.quit

@@ -22,7 +22,7 @@ from railweave.framework.solver.state import (
     SAME_TIME,
     SOON,
     VISIT,
-    State,
+    FlowState,
 )
 from railweave.framework.solver.tasks import Tasks
 
@@ -52,7 +52,7 @@ class RunningJob:
     def entries(self) -> slice:
         return slice(self.first, self.first + self.tasks.n_tasks)
 
-    def note(self, s: State) -> None:
+    def note(self, s: FlowState) -> None:
         """Take over how far the state is."""
         mine = self.entries
         self.waits, self.ready, self.done, self.end = s.waits[mine], s.ready[mine], s.done[mine], s.end[mine]
@@ -60,11 +60,11 @@ class RunningJob:
             self.history = s.history[mine]
 
 
-def idle(network: Network, batch: float) -> State:
+def idle(network: Network, batch: float) -> FlowState:
     """No job, at time 0."""
     n = network.n_pairs
     arrays: dict[str, NDArray[Any]] = {
-        name: np.empty(0, DTYPES[kind]) for name, kind in State.__annotations__.items()
+        name: np.empty(0, DTYPES[kind]) for name, kind in FlowState.__annotations__.items()
     }
     arrays |= {
         name: np.zeros(n) for name in ("asked", "left", "since", "rates", "until", "due", "began", "sent")
@@ -72,10 +72,10 @@ def idle(network: Network, batch: float) -> State:
     arrays |= {name: np.empty(n, np.int32) for name in ("active", "joined", "quit")}
     arrays |= {"busy": np.zeros(n, bool), "listed": np.zeros(n, bool), "head": np.full(n, -1, np.int64)}
     arrays |= {"free": np.full(n, -inf), "tally": np.zeros(14, np.int64)}
-    return State(**(arrays | {"clock": np.array([0.0, max(batch, SAME_TIME), -inf])}))
+    return FlowState(**(arrays | {"clock": np.array([0.0, max(batch, SAME_TIME), -inf])}))
 
 
-def pause(s: State) -> None:
+def pause(s: FlowState) -> None:
     """Take note of what flows have sent by now."""
     flows = np.flatnonzero(s.busy & np.isfinite(s.rates))
     moved = s.rates[flows] * (s.clock[0] - s.since[flows])
@@ -85,7 +85,7 @@ def pause(s: State) -> None:
     s.since[flows] = s.clock[0]
 
 
-def state_of(network: Network, jobs: list[RunningJob], paused: State, by_link: bool) -> State:
+def state_of(network: Network, jobs: list[RunningJob], paused: FlowState, by_link: bool) -> FlowState:
     """The jobs over the network, from the moment of `paused` on; all rates are to be shared out.
 
     `by_link`: with the lists of each link's flows, which compiled code uses.
@@ -155,7 +155,7 @@ def _lined_up(parts: list[tuple[Int64, Int64]], first: Int64) -> tuple[Int64, In
     return _fixed([starts(count)], np.int64), _fixed(shifted, np.int64)
 
 
-def _queue(s: State, unfinished: NDArray[np.bool_]) -> None:
+def _queue(s: FlowState, unfinished: NDArray[np.bool_]) -> None:
     """Each pair's entries behind each other."""
     queued = np.flatnonzero(unfinished & (s.pair >= 0))
     queued = queued[np.argsort(s.pair[queued], kind="stable")]
@@ -166,7 +166,7 @@ def _queue(s: State, unfinished: NDArray[np.bool_]) -> None:
     s.head[s.pair[foremost]] = foremost
 
 
-def _known(s: State, unfinished: NDArray[np.bool_]) -> State:
+def _known(s: FlowState, unfinished: NDArray[np.bool_]) -> FlowState:
     """Those that wait for nothing but their time."""
     free = np.flatnonzero(unfinished & (s.waits == 0))
     pair = s.pair[free]
@@ -181,7 +181,7 @@ def _known(s: State, unfinished: NDArray[np.bool_]) -> State:
     return s._replace(known_at=at[order], known_entry=free[order].astype(np.int32))
 
 
-def _crowds(s: State, network: Network, flows: Int64) -> State:
+def _crowds(s: FlowState, network: Network, flows: Int64) -> FlowState:
     """Each link's flows listed."""
     n_links, n_pairs, n_hops = network.n_links, network.n_pairs, len(network.link)
     hops = hops_of(s.start, flows)

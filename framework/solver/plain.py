@@ -7,7 +7,7 @@ import numpy as np
 from railweave.framework.model.arrays import Bool, Int32
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.fairness import fair_rates, hops_of
-from railweave.framework.solver.state import ACTIVE, DONE, ENDED, JOINED, KNOWN, QUIT, SOLVED, State
+from railweave.framework.solver.state import ACTIVE, DONE, ENDED, JOINED, KNOWN, QUIT, SOLVED, FlowState
 
 SAME_RATE = 1e-9
 """Flows whose rates differ by less, relative to them, may have been stopped by the same link."""
@@ -17,7 +17,7 @@ TOGETHER = 16
 """From so many on, transfers start and end in whole arrays."""
 
 
-def send_known(s: State, soon: float) -> int:
+def send_known(s: FlowState, soon: float) -> int:
     """Send the next transfers of `known` that are due until `soon`, as many as follow each other; what that
     cost, in hops. Those left are sent one by one."""
     s = s.arrays
@@ -44,7 +44,7 @@ def send_known(s: State, soon: float) -> int:
     return n
 
 
-def end(s: State, limit: float) -> tuple[int, int]:
+def end(s: FlowState, limit: float) -> tuple[int, int]:
     """End the flows that do so at `limit` at the latest: how many they are, and of how many the end concerns
     other transfers of the job; these come first in `quit`."""
     s = s.arrays
@@ -76,22 +76,22 @@ def end(s: State, limit: float) -> tuple[int, int]:
     return len(pairs), len(others)
 
 
-def enter(s: State, pair: int) -> None:
+def enter(s: FlowState, pair: int) -> None:
     """Nothing is kept by link."""
 
 
-def expect(s: State, pair: int) -> None:
+def expect(s: FlowState, pair: int) -> None:
     """Nothing is kept by time."""
 
 
-def earliest(s: State) -> tuple[float, float]:
+def earliest(s: FlowState) -> tuple[float, float]:
     """(when the next flow ends, when one must have been noticed)."""
     s = s.arrays
     flows = _flows(s)
     return float(s.until[flows].min(initial=inf)), float(s.due[flows].min(initial=inf))
 
 
-def share_out(s: State) -> int:
+def share_out(s: FlowState) -> int:
     """Rates of all flows that the changes since the last call may have changed; what that cost, in hops.
 
     Progressive filling up to a level is the same as before if nothing that is new or gone reaches its rate
@@ -126,19 +126,19 @@ def share_out(s: State) -> int:
     return len(hops) + len(kept_hops) + CALLS
 
 
-def _flows(s: State) -> slice | Int32:
+def _flows(s: FlowState) -> slice | Int32:
     """Pairs with a flow; or all, which takes less time where these are many: others end at infinity. Then
-    `State.active` is not kept."""
+    `FlowState.active` is not kept."""
     return slice(None) if 4 * s.tally[ACTIVE] > len(s.until) else s.active[: s.tally[ACTIVE]]
 
 
-def _pairs(s: State, chosen: Bool) -> Int32:
+def _pairs(s: FlowState, chosen: Bool) -> Int32:
     """Those that are chosen of `_flows`."""
     flows, places = _flows(s), np.flatnonzero(chosen).astype(np.int32)
     return places if isinstance(flows, slice) else flows[places]
 
 
-def _remove(s: State, gone: Int32) -> None:
+def _remove(s: FlowState, gone: Int32) -> None:
     """These pairs have no flow any more."""
     before = _flows(s)
     s.listed[gone] = False
@@ -148,7 +148,7 @@ def _remove(s: State, gone: Int32) -> None:
         s.active[: len(left)] = left
 
 
-def _least(s: State, joined: Int32) -> float:
+def _least(s: FlowState, joined: Int32) -> float:
     """What a new flow can get at least: an equal share of each of its links."""
     if len(joined) == s.tally[ACTIVE]:
         return 0.0
@@ -158,7 +158,7 @@ def _least(s: State, joined: Int32) -> float:
     return float((s.capacity[touched] / load[touched]).min(initial=inf))
 
 
-def _set_rates(s: State, flows: Int32, rates: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+def _set_rates(s: FlowState, flows: Int32, rates: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
     old, now = s.rates[flows], s.clock[0]
     changed = rates != old
     flows, rates, old = flows[changed], rates[changed], old[changed]

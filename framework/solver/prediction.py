@@ -9,7 +9,7 @@ from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotients
-from railweave.framework.solver.simulation import Simulation
+from railweave.framework.solver.simulation import FlowSimulation
 
 BATCH = 1e-3
 """As `simulation.BATCH`: what is predicted is compared with margins of percents."""
@@ -35,7 +35,7 @@ def iteration_seconds(
     parts = quotients(schedules, fabric, (state,), packet)
     if sum(int(part.tasks.repeat.sum()) for part in parts) > MOST_TASKS:
         return least
-    simulation = Simulation(parts[0].networks[0], batch=BATCH)
+    simulation = FlowSimulation(parts[0].networks[0], batch=BATCH)
     under_way = {simulation.add(part.tasks, 0.0): number for number, part in enumerate(parts)}
     turns, end_s = np.zeros(len(parts)), np.zeros(len(parts))
     while not turns.all():

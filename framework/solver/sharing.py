@@ -16,17 +16,17 @@ from railweave.framework.solver.state import (
     TRIES,
     VISIT,
     WAIT,
-    State,
+    FlowState,
 )
 from railweave.framework.solver.stepping import drop, end_of, push
 
 
-def send_known(s: State, soon: float) -> int:
+def send_known(s: FlowState, soon: float) -> int:
     """None together."""
     return 0
 
 
-def enter(s: State, pair: int) -> None:
+def enter(s: FlowState, pair: int) -> None:
     start, links, load, uses, spot = s.start, s.links, s.load, s.uses, s.spot
     first, crowd, member, guest = s.first, s.crowd, s.member, s.guest
     s.place[pair] = s.tally[ACTIVE] - 1
@@ -39,7 +39,7 @@ def enter(s: State, pair: int) -> None:
         crowd[link] += 1
 
 
-def leave(s: State, pair: int) -> None:
+def leave(s: FlowState, pair: int) -> None:
     start, links = s.start, s.links
     crowd, load, uses, member, first = s.crowd, s.load, s.uses, s.member, s.first
     spot, guest, active, place = s.spot, s.guest, s.active, s.place
@@ -68,7 +68,7 @@ def stop_at(stop: Int32, held_flows: Int64, pair: int, link: int) -> None:
         held_flows[link] += 1
 
 
-def share_out(s: State) -> int:
+def share_out(s: FlowState) -> int:
     """As `plain.share_out`, but first it tries the flows next to the change alone.
 
     Rates are max-min fair if every flow has a bottleneck: a link that is full, on which no flow is faster
@@ -114,7 +114,7 @@ def include(tally: Int64, region: Int32, fresh: Float, pair: int) -> None:
         tally[REGION] += 1
 
 
-def leave_idle(s: State, alone: bool) -> float:
+def leave_idle(s: FlowState, alone: bool) -> float:
     """Remove flows that have ended, and include those of which they shared the bottleneck; the least rate of
     those that have ended."""
     tally, quit, busy, listed, rates = s.tally, s.quit, s.busy, s.listed, s.rates
@@ -144,7 +144,7 @@ def leave_idle(s: State, alone: bool) -> float:
     return level
 
 
-def press(s: State, alone: bool) -> float:
+def press(s: FlowState, alone: bool) -> float:
     """Include new flows, and those on their links that are faster than the new ones may become; the least
     that a new one can get, an equal share of each of its links."""
     tally, joined, start, capacity, links = s.tally, s.joined, s.start, s.capacity, s.links
@@ -171,7 +171,7 @@ def press(s: State, alone: bool) -> float:
     return level
 
 
-def fill(s: State, alone: bool) -> int:
+def fill(s: FlowState, alone: bool) -> int:
     """Fresh rates of the flows included, next to all others as they are; how many links they use.
 
     Links come in the order of their shares, from a heap whose keys may be too small, since shares only grow.
@@ -206,7 +206,7 @@ def fill(s: State, alone: bool) -> int:
     return n_links
 
 
-def gather(s: State, alone: bool) -> int:
+def gather(s: FlowState, alone: bool) -> int:
     """What the flows included find on their links, and these in a heap; how many they are."""
     tally, region, fresh, start, links = s.tally, s.region, s.fresh, s.start, s.links
     seen, touched, rest, open_use, open_flows = s.seen, s.touched, s.rest, s.open_use, s.open_flows
@@ -246,7 +246,7 @@ def gather(s: State, alone: bool) -> int:
     return n_links
 
 
-def widen(s: State, n_links: int) -> int:
+def widen(s: FlowState, n_links: int) -> int:
     """Include flows that the fresh rates leave without a bottleneck, or that are too fast for one of them;
     the hops looked at."""
     tally, touched, first, crowd, guest = s.tally, s.touched, s.first, s.crowd, s.guest
@@ -282,7 +282,7 @@ def widen(s: State, n_links: int) -> int:
     return work
 
 
-def commit(s: State) -> int:
+def commit(s: FlowState) -> int:
     """The fresh rates hold from now on; what that cost, in hops."""
     tally, region, fresh, rates, left = s.tally, s.region, s.fresh, s.rates, s.left
     since, began, until, due = s.since, s.began, s.until, s.due

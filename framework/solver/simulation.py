@@ -41,7 +41,7 @@ class SolverProgress(NamedTuple):
 COUNTED = {"events": EVENTS, "rates": SOLVED, "tasks": DONE}
 
 
-class Simulation:
+class FlowSimulation:
     """Transfers of different pairs share links by max-min fairness; those of one pair are served in order.
 
     `accelerated`: True for machine code (numba, in the extra `fluid`), False for none, None for what suits
@@ -102,8 +102,8 @@ class Simulation:
         number, self._added = self._added, self._added + 1
         repetitions = int(tasks.repeat.sum())
         self._total += repetitions
-        if self._progress is not None or Simulation.watched_work:
-            Simulation.watched_work += EACH * repetitions
+        if self._progress is not None or FlowSimulation.watched_work:
+            FlowSimulation.watched_work += EACH * repetitions
         self._jobs[number] = RunningJob.new(tasks, at_s)
         self._resume()
         return number
@@ -225,7 +225,7 @@ class Simulation:
         give the same bits."""
         if self._accelerated is not None:
             return False
-        work = max(self._size, self._work, Simulation.watched_work)
+        work = max(self._size, self._work, FlowSimulation.watched_work)
         return loaded() or (work >= LARGE and find_spec("numba") is not None)
 
     def _pause(self) -> None:

@@ -11,17 +11,17 @@ SAME_TIME = 1e-12
 """Moments that differ by less, relative to them, are one: they come from sums in another order."""
 
 OUT, OPEN = -2.0, -1.0
-"""In `State.fresh`: the flow keeps its rate; it has no fresh one yet."""
+"""In `FlowState.fresh`: the flow keeps its rate; it has no fresh one yet."""
 
 ACTIVE, JOINED, QUIT, HEAP, KNOWN, ENDED, DONE, SOLVED, EVENTS, REGION, VISIT, TRIES, WAIT, SOON = range(14)
-"""Places in `State.tally`: flows that have a rate or wait for one; those of them that wait; those that have
+"""Places in `FlowState.tally`: flows that have a rate or wait for one; how many of them wait; how many have
 ended since rates were shared out; entries of the heap; entries of `known` that are over; jobs that have ended
 and were not reported; repetitions done; rates computed; moments at which something happened. Of the sharing:
-flows in `region`; how often links were gone through; how many changes will be solved
-as a whole after the next failure, and from now on. Flows in `soon`."""
+flows in `region`; how often links were gone through; how many changes will be solved as a whole after the
+next failure, and from now on. Flows in `soon`."""
 
 
-class State(NamedTuple):
+class FlowState(NamedTuple):
     """L links, P pairs, H hops, n entries of all jobs. Times in s, absolute; sizes in bits."""
 
     clock: Float
@@ -132,5 +132,5 @@ class State(NamedTuple):
     """(P,): whether the pair is in `soon`."""
 
     @property
-    def arrays(self) -> "State":
+    def arrays(self) -> "FlowState":
         return self

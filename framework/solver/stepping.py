@@ -22,7 +22,7 @@ from railweave.framework.solver.state import (
     KNOWN,
     QUIT,
     SAME_TIME,
-    State,
+    FlowState,
 )
 
 REACHED, JOB_ENDED, STANDS, PAUSED = range(4)
@@ -31,7 +31,7 @@ EACH = 100
 """What the start or end of a repetition costs, in hops looked at."""
 
 
-def run(s: State, until: float, work: int) -> int:
+def run(s: FlowState, until: float, work: int) -> int:
     """Carry on until that time, until a job has ended, or for about `work` hops."""
     while True:
         soon = s.clock[0] + SAME_TIME * abs(s.clock[0])
@@ -66,7 +66,7 @@ def run(s: State, until: float, work: int) -> int:
         work -= EACH * concerned + ended
 
 
-def next_start(s: State) -> float:
+def next_start(s: FlowState) -> float:
     """When the next transfer starts or computation ends that is known."""
     at = inf
     if s.tally[KNOWN] < len(s.known_at):
@@ -76,7 +76,7 @@ def next_start(s: State) -> float:
     return at
 
 
-def fire(s: State, soon: float, work: int) -> int:
+def fire(s: FlowState, soon: float, work: int) -> int:
     """What is due until `soon`, for about so much work; the work done."""
     fired = send_known(s, soon)
     while fired < work and s.tally[KNOWN] < len(s.known_at) and s.known_at[s.tally[KNOWN]] <= soon:
@@ -91,7 +91,7 @@ def fire(s: State, soon: float, work: int) -> int:
     return fired
 
 
-def arrive(s: State, entry: int, at: float) -> int:
+def arrive(s: FlowState, entry: int, at: float) -> int:
     """The moment of an entry has come: a transfer starts, any other ends."""
     if s.pair[entry] >= 0:
         send(s, entry, at)
@@ -100,7 +100,7 @@ def arrive(s: State, entry: int, at: float) -> int:
     return EACH
 
 
-def finish(s: State, entry: int, at: float) -> None:
+def finish(s: FlowState, entry: int, at: float) -> None:
     """A repetition of the entry is done."""
     s.done[entry] += 1
     s.end[entry] = at
@@ -130,7 +130,7 @@ def finish(s: State, entry: int, at: float) -> None:
             begin(s, following)
 
 
-def again(s: State, entry: int) -> None:
+def again(s: FlowState, entry: int) -> None:
     """The next repetition of an entry begins, or waits for those that it is chained to."""
     waits, ready, needed = 0, -inf, s.done[entry] + 1 - s.lag[entry]
     for k in range(s.chained_start[entry], s.chained_start[entry + 1]):
@@ -148,7 +148,7 @@ def again(s: State, entry: int) -> None:
         begin(s, entry)
 
 
-def release(s: State, entry: int, at: float) -> None:
+def release(s: FlowState, entry: int, at: float) -> None:
     """One of those that the entry waits for is done."""
     s.ready[entry] = max(s.ready[entry], at)
     s.waits[entry] -= 1
@@ -156,7 +156,7 @@ def release(s: State, entry: int, at: float) -> None:
         begin(s, entry)
 
 
-def begin(s: State, entry: int) -> None:
+def begin(s: FlowState, entry: int) -> None:
     """Nothing but its turn and its time delays the entry any more."""
     pair = s.pair[entry]
     if pair < 0:
@@ -172,7 +172,7 @@ def begin(s: State, entry: int) -> None:
     s.tally[HEAP] += 1
 
 
-def send(s: State, entry: int, at: float) -> None:
+def send(s: FlowState, entry: int, at: float) -> None:
     """A transfer takes its pair's share of the links: at once that which the one before it had."""
     pair = s.pair[entry]
     s.busy[pair] = True

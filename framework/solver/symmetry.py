@@ -71,7 +71,7 @@ def classes(
     keys; (L,): the class of every link, -1 where nothing passes. `networks`: of every state, each pair and
     link by itself. `sizes` (n,): see `size_marks`."""
     views, n_pairs = [_BlockView(network) for network in networks], len(src)
-    entries = _Entries(schedule, sizes, places, src, dst)
+    entries = _ScheduleEntries(schedule, sizes, places, src, dst)
 
     def alike(moves: Sequence[Int64]) -> tuple[Int64, Int64] | None:
         first = orbits(len(places.start) - 1, moves)
@@ -151,7 +151,7 @@ def size_marks(schedule: Schedule) -> Marks:
     return _sums(start, mixed(repetition, sizes.view(np.int64)))
 
 
-class _Entries:
+class _ScheduleEntries:
     """The entries of a schedule, for comparing them with what they become."""
 
     def __init__(self, schedule: Schedule, sizes: Marks, places: Places, src: Int64, dst: Int64) -> None:

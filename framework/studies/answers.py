@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railweave.framework.studies.points import Settings
+from railweave.framework.studies.points import KeyValues
 from railweave.framework.studies.spread import Spread, ratio, spread
 from railweave.framework.studies.sweep_file import Judge
 
@@ -19,7 +19,7 @@ class Answer:
     the judge compares with, None where there are none; `holds`: whether what is judged is at most what it may
     be, None where the interval holds both or nothing is judged."""
 
-    settings: Settings
+    settings: KeyValues
     figure: str
     value: Spread | None
     relative: Spread | None
@@ -54,7 +54,7 @@ def answers(rows: Rows, judge: Judge | None) -> list[Answer]:
     return lines
 
 
-def _key(settings: Settings) -> tuple[tuple[str, str], ...]:
+def _key(settings: KeyValues) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, repr(value)) for name, value in settings.items()))
 
 
@@ -63,7 +63,7 @@ def _usual(rows: Rows) -> str:
 
 
 def _against(
-    groups: Mapping[tuple[tuple[str, str], ...], Rows], settings: Settings, judge: Judge | None
+    groups: Mapping[tuple[tuple[str, str], ...], Rows], settings: KeyValues, judge: Judge | None
 ) -> Rows:
     """The rows that the judge compares these settings with; none of these settings themselves."""
     if judge is None or not judge.to:
@@ -113,6 +113,6 @@ def _shown(judged: Spread) -> str:
     return f"{judged.median:.4g} (95 % interval {judged.low:.4g} to {judged.high:.4g}, n = {judged.n})"
 
 
-def words(settings: Settings) -> str:
+def words(settings: KeyValues) -> str:
     """`router=hscore, depth=20%`."""
     return ", ".join(f"{name}={value}" for name, value in settings.items()) or "the one setting"

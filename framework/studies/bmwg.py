@@ -76,7 +76,7 @@ class Procedure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProcedureResult:
     """What a procedure found; `error`: why it did not end, None if it did."""
 
     section: str

@@ -45,7 +45,7 @@ LAB = "lab"
 """The resource that a worker has 1 of if labs may run on its machine: `dask worker --resources lab=1`."""
 
 
-class _Batch(NamedTuple):
+class _PointBatch(NamedTuple):
     """Points that one task of Dask's computes; `deaths`: how many workers died that had it."""
 
     tasks: tuple[Task, ...]
@@ -75,11 +75,11 @@ class DaskWorkers:
         from distributed import as_completed
 
         self._completed = as_completed(loop=self._client.loop)
-        self._batches: dict[str, _Batch] = {}
+        self._batches: dict[str, _PointBatch] = {}
         self._number = 0
         self._waiting: deque[Task] = deque()
         """Points that are in no batch yet."""
-        self._suspects: deque[_Batch] = deque()
+        self._suspects: deque[_PointBatch] = deque()
         """Points whose workers died, of one of them or of something else: one at a time is tried again."""
         self._latest_s: deque[float] = deque(maxlen=LATEST)
         self._places: dict[str, str] = {}
@@ -105,7 +105,7 @@ class DaskWorkers:
         the scheduler is gone."""
         with self._scheduler_there():
             if lab:
-                self._hand_over(_Batch((task,), lab))
+                self._hand_over(_PointBatch((task,), lab))
                 return
             self._waiting.append(task)
             if len(self._waiting) >= self._together:
@@ -160,11 +160,11 @@ class DaskWorkers:
     def _hand_over_waiting(self) -> None:
         while self._waiting and len(self._batches) < self._window:
             count = min(self._together, len(self._waiting))
-            self._hand_over(_Batch(tuple(self._waiting.popleft() for _ in range(count)), False))
+            self._hand_over(_PointBatch(tuple(self._waiting.popleft() for _ in range(count)), False))
         if self._suspects and not any(batch.deaths for batch in self._batches.values()):
             self._hand_over(self._suspects.popleft())
 
-    def _hand_over(self, batch: _Batch) -> None:
+    def _hand_over(self, batch: _PointBatch) -> None:
         tasks = [asdict(task) for task in batch.tasks]
         names = {name for task in batch.tasks for name in files_of(task.base, task.over)}
         files = {name: self._place(name) for name in names}
@@ -205,7 +205,7 @@ class DaskWorkers:
         self._waiting.extendleft(reversed(batch.tasks[len(rows) :]))
         return [(task.id, row) for task, row in zip(batch.tasks, rows, strict=False)]
 
-    def _failed(self, batch: _Batch, error: Exception) -> list[tuple[str, Row]]:
+    def _failed(self, batch: _PointBatch, error: Exception) -> list[tuple[str, Row]]:
         """The rows of a batch that Dask gave up, once as many workers as are tried died that had it."""
         try:
             self._compare()  # points have their errors in rows, so this is one of a worker
@@ -214,7 +214,7 @@ class DaskWorkers:
                 f"{difference} The rows so far are kept: then run the same command again."
             ) from error
         if batch.deaths + 1 < TRIES:
-            suspects = (_Batch((task,), batch.lab, batch.deaths + 1) for task in batch.tasks)
+            suspects = (_PointBatch((task,), batch.lab, batch.deaths + 1) for task in batch.tasks)
             self._suspects.extend(suspects)
             return []
         row = failed(type(error).__name__, " ".join(str(error).split()))

@@ -16,7 +16,7 @@ import numpy as np
 
 from railweave.framework.experiment.schema import DEFAULTS, KEYS, KINDS
 
-Settings = Mapping[str, object]
+KeyValues = Mapping[str, object]
 """What a point sets: keys of the experiment (`topology.domains`), parameters of plugins (`domains`) and words
 of the texts of the base."""
 _WORD = re.compile(r"\{([a-z][a-z0-9_]*)\}")
@@ -29,8 +29,8 @@ class Value(NamedTuple):
     """A value of an axis: what it `sets`, and what tables show of it, which is the same unless it has a
     label."""
 
-    shown: Settings
-    sets: Settings
+    shown: KeyValues
+    sets: KeyValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Listed:
     values: tuple[Value, ...]
 
     @classmethod
-    def of(cls, *values: Settings) -> Self:
+    def of(cls, *values: KeyValues) -> Self:
         """Of values that are shown as what they set."""
         return cls(tuple(Value(value, value) for value in values))
 
@@ -96,9 +96,9 @@ class Point:
     `drawn` for the seed; `sets`: what all that comes to."""
 
     id: str
-    settings: Settings
-    drawn: Settings
-    sets: Settings
+    settings: KeyValues
+    drawn: KeyValues
+    sets: KeyValues
     seed: int
     repeat: int
 
@@ -146,7 +146,7 @@ class Study:
             for seed in range(first, first + self.seeds):
                 drawn = self._drawn(seed)
                 for value in self._combined() if combined is None else combined:
-                    sets: Settings = {"seed": seed, **drawn.sets, **value.sets}
+                    sets: KeyValues = {"seed": seed, **drawn.sets, **value.sets}
                     sets = _closed(sets) if self.words else sets
                     own = int(str(sets["seed"]))
                     identity = self._identity.of(sets, own, repeat)
@@ -191,7 +191,7 @@ def _together(values: Sequence[Value]) -> Value:
     return Value(shown, {name: value for part in values for name, value in part.sets.items()})
 
 
-def _closed(sets: Settings) -> Settings:
+def _closed(sets: KeyValues) -> KeyValues:
     """With the words in the values of others filled in."""
     return {
         name: value
@@ -201,7 +201,7 @@ def _closed(sets: Settings) -> Settings:
     }
 
 
-def listed(study: Study) -> list[Settings]:
+def listed(study: Study) -> list[KeyValues]:
     """What the listed values of all axes set."""
     axes = [axis for axis in (*study.axes, *study.drawn) if isinstance(axis, Listed)]
     return [value.sets for axis in axes for value in axis.values]
@@ -217,7 +217,7 @@ def _words_in(value: object) -> Iterator[str]:
             yield from _words_in(part)
 
 
-def _filled(value: object, words: Settings) -> object:
+def _filled(value: object, words: KeyValues) -> object:
     """The value with the words of its texts in their places; names in braces that are none stay."""
     if isinstance(value, str):
         return _WORD.sub(lambda match: str(words.get(match[1], match[0])), value) if "{" in value else value
@@ -256,7 +256,7 @@ class _Identity:
         }
         self._left_out = {"seed", *(self._words - KEYS.keys())}
 
-    def of(self, settings: Settings, seed: int, repeat: int) -> str:
+    def of(self, settings: KeyValues, seed: int, repeat: int) -> str:
         number = self._same + self._digest("seed", seed)
         number += self._digest("repeat", repeat) if repeat else 0
         for name, value in settings.items():
@@ -304,7 +304,7 @@ def _plain_text(key: str, value: object) -> str:
     return _encode([key, value, ""]) if plain else ""
 
 
-def _filled_json(text: str, words: Settings) -> str:
+def _filled_json(text: str, words: KeyValues) -> str:
     """As `_filled`, of a text that JSON encoded: so are the words."""
     return _WORD.sub(
         lambda match: encode_basestring_ascii(str(words[match[1]]))[1:-1] if match[1] in words else match[0],

@@ -26,7 +26,7 @@ from typing import Any
 from railweave.framework.errors import ExperimentError, did_you_mean
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.schema import KINDS
-from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.parameters import Parameter
 from railweave.framework.studies.figures import MEANINGS
 from railweave.framework.studies.points import Axis, Drawn, Listed, Study, Value, quantity
@@ -70,7 +70,7 @@ def read_sweep(path: Path, limited: bool = False) -> Sweep:
     return sweep_of(yaml_reader.read(path), path.stem, limited)
 
 
-def sweep_of(settings: Settings, name: str, limited: bool = False) -> Sweep:
+def sweep_of(settings: LayeredSettings, name: str, limited: bool = False) -> Sweep:
     """The sweep of a mapping as the file has it; `name` where it has none. Raises ExperimentError."""
     value = settings.value
     for key in value:
@@ -102,14 +102,14 @@ def sweep_of(settings: Settings, name: str, limited: bool = False) -> Sweep:
     return Sweep(study, judge, question, {"name": name, **value})
 
 
-def _text(settings: Settings, key: str, otherwise: str) -> str:
+def _text(settings: LayeredSettings, key: str, otherwise: str) -> str:
     value = settings.value.get(key, otherwise)
     if not isinstance(value, str):
         settings.report((key,), f"expects a text (got {value!r}).")
     return str(value)
 
 
-def _count(settings: Settings, key: str) -> int:
+def _count(settings: LayeredSettings, key: str) -> int:
     try:
         return int(COUNTS[key].parse(settings.value.get(key, COUNTS[key].default)))
     except ExperimentError as error:
@@ -117,7 +117,7 @@ def _count(settings: Settings, key: str) -> int:
         return 1
 
 
-def _base(settings: Settings) -> Mapping[str, object]:
+def _base(settings: LayeredSettings) -> Mapping[str, object]:
     """The keys of the experiment, or of the file that it names."""
     base = settings.value.get("experiment", {})
     if isinstance(base, str):
@@ -137,7 +137,7 @@ def _base(settings: Settings) -> Mapping[str, object]:
 
 
 # -- axes ----------------------------------------------------------------------------------------------------
-def _axes(settings: Settings, section: str) -> tuple[Axis, ...]:
+def _axes(settings: LayeredSettings, section: str) -> tuple[Axis, ...]:
     axes = settings.value.get(section, {})
     if not isinstance(axes, Mapping):
         settings.report((section,), f"expects names with their values (got {axes!r}).")
@@ -153,7 +153,7 @@ def _axes(settings: Settings, section: str) -> tuple[Axis, ...]:
     return tuple(axis for axis in read.values() if axis is not None)
 
 
-def _axis(settings: Settings, at: Key, values: object) -> Axis | None:
+def _axis(settings: LayeredSettings, at: Key, values: object) -> Axis | None:
     if isinstance(values, Mapping):
         return _range(settings, at, values)
     if not isinstance(values, list | tuple) or not values:
@@ -180,7 +180,7 @@ def _value(name: str, value: object) -> Value:
     return Value({name: value["label"]} if "label" in value else sets, sets)
 
 
-def _range(settings: Settings, at: Key, values: Mapping[str, Any]) -> Axis | None:
+def _range(settings: LayeredSettings, at: Key, values: Mapping[str, Any]) -> Axis | None:
     """`{from: A, to: B, steps: N}`, or with `draw` in the place of steps."""
     if unknown := [key for key in values if key not in _RANGE]:
         text = f"there is no {unknown[0]!r} in a range.{did_you_mean(unknown[0], _RANGE)}"
@@ -209,7 +209,7 @@ def _range(settings: Settings, at: Key, values: Mapping[str, Any]) -> Axis | Non
 
 
 def _drawn(
-    settings: Settings, at: Key, values: Mapping[str, Any], low: float, high: float, unit: str
+    settings: LayeredSettings, at: Key, values: Mapping[str, Any], low: float, high: float, unit: str
 ) -> Axis | None:
     spread = values["draw"]
     if spread not in ("uniform", "log", "whole") or "steps" in values or "spacing" in values:
@@ -234,7 +234,7 @@ def _quantity(value: object) -> tuple[float, str] | None:
 
 
 # -- the judge -----------------------------------------------------------------------------------------------
-def _judge(settings: Settings, axes: tuple[Axis, ...]) -> Judge | None:
+def _judge(settings: LayeredSettings, axes: tuple[Axis, ...]) -> Judge | None:
     value = settings.value.get("judge")
     if value is None:
         return None

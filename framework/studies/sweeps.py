@@ -14,7 +14,7 @@ from typing import Any
 from railweave.framework.errors import ExperimentError, InputError, RailweaveError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import write_whole
 from railweave.framework.studies.answers import Answer, answers, sentence
@@ -84,7 +84,7 @@ def sweep_of_keywords(
 ) -> Sweep:
     """The sweep of a script: `keys` of the experiment, `options` as the file has them (seeds, judge, ...)."""
     value = {"experiment": dict(keys), "axes": axes, **options}
-    return sweep_of(Settings("sweep", value), "sweep", limited)
+    return sweep_of(LayeredSettings("sweep", value), "sweep", limited)
 
 
 def sweep_of_plan(
@@ -95,7 +95,7 @@ def sweep_of_plan(
     sets = {*axes, *(key for values in axes.values() for value in values for key in value)}
     base = {key: value for key, value in as_written(plan).items() if key not in sets}
     value = {"experiment": base, "axes": axes, **options}
-    return sweep_of(Settings(name, {"name": name, **value}, written=True), name)
+    return sweep_of(LayeredSettings(name, {"name": name, **value}, written=True), name)
 
 
 def as_written(plan: Plan) -> dict[str, Any]:

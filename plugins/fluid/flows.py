@@ -11,7 +11,7 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import NetworkState, Quotient, network_of
-from railweave.framework.solver.simulation import Simulation
+from railweave.framework.solver.simulation import FlowSimulation
 from railweave.plugins.fluid.queues import Behind
 
 FULL = 1 - 1e-6
@@ -39,7 +39,7 @@ class Full(NamedTuple):
         return full
 
 
-class _Event(NamedTuple):
+class _JobEvent(NamedTuple):
     """An iteration of a job begins, or it is dropped; `job` -1: the state changes."""
 
     at_s: float
@@ -48,7 +48,7 @@ class _Event(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Known:
+class _KnownIteration:
     """An iteration that was computed to its end with no other under way; `carried_bits` (L,)."""
 
     schedule: Schedule
@@ -61,7 +61,9 @@ class _Episode:
     """The simulation of all jobs from a moment at which nothing was under way, by its own clock. `begun`: the
     iteration that each job began last, its number in the simulation and when it began."""
 
-    def __init__(self, quotients: tuple[Quotient, ...], simulated: Callable[[Network], Simulation]) -> None:
+    def __init__(
+        self, quotients: tuple[Quotient, ...], simulated: Callable[[Network], FlowSimulation]
+    ) -> None:
         self.quotients, self.network = quotients, quotients[0].networks[0]
         self.simulation = simulated(self.network)
         self.begun: dict[int, tuple[int, float]] = {}
@@ -79,7 +81,7 @@ class _Episode:
         self.network = network
         self.simulation.change(network)
 
-    def take(self, event: _Event) -> None:
+    def take(self, event: _JobEvent) -> None:
         """Let an iteration begin or be dropped."""
         if event.job in self.begun:
             self.simulation.drop(self.begun[event.job][0])
@@ -128,18 +130,18 @@ class Flows:
         state: NetworkState,
         schedules: Sequence[Schedule],
         reduced: Callable[[Sequence[Schedule], Sequence[NetworkState], bool], tuple[Quotient, ...]],
-        simulated: Callable[[Network], Simulation],
+        simulated: Callable[[Network], FlowSimulation],
     ) -> None:
         self.now_s = 0.0
         self._fabric, self._reduced, self._simulated = fabric, reduced, simulated
         self._schedules, self._states, self._changed_s = list(schedules), [state], 0.0
-        self._events: list[_Event] = []
+        self._events: list[_JobEvent] = []
         self._under_way: set[int] = set()
         self._outcomes: dict[int, IterationOutcome] = {}
         self._before_bits = np.zeros(fabric.n_links)
         self._carried = -1.0, self._before_bits, self._before_bits
-        self._known: dict[tuple[int, bytes], _Known] = {}
-        self._recalled: _Known | None = None
+        self._known: dict[tuple[int, bytes], _KnownIteration] = {}
+        self._recalled: _KnownIteration | None = None
         self._episode: _Episode | None = None
         self._quotients_of: tuple[object, ...] = ()
         self._quotients: tuple[Quotient, ...] = ()
@@ -151,7 +153,7 @@ class Flows:
         if schedule is not self._schedules[job]:
             self._schedules[job], self._episode = schedule, None
         self._under_way.add(job)
-        self._happens(_Event(self.now_s, job, begins=True))
+        self._happens(_JobEvent(self.now_s, job, begins=True))
 
     def trial(self, job: int, schedule: Schedule) -> IterationOutcome:
         """The outcome of an iteration, as if it had not taken place."""
@@ -176,7 +178,7 @@ class Flows:
                 reached_s = max(episode.begun[job][1] + outcome.seconds for job, outcome in ended.items())
             if ended and len(self._events) == 1:
                 only, state = jobs[0], self._states[-1]
-                iteration = _Known(self._schedules[only], state, ended[only], episode.carried_bits())
+                iteration = _KnownIteration(self._schedules[only], state, ended[only], episode.carried_bits())
                 self._recalled = self._known[self._key()] = iteration
         else:
             reached_s = self._recalled.outcome.seconds
@@ -189,7 +191,7 @@ class Flows:
         """Capacities or routes differ from now on; the pairs are the same."""
         if self._under_way and self.now_s > self._changed_s:
             self._states, self._changed_s = [*self._states, state], self.now_s
-            self._events.append(_Event(self.now_s))
+            self._events.append(_JobEvent(self.now_s))
         else:
             self._states[-1] = state
         self._recalled, episode = self._recall(), self._episode
@@ -202,7 +204,7 @@ class Flows:
         """End the iteration of a job that has failed."""
         if job in self._under_way:
             self._computed()
-            self._happens(_Event(self.now_s, job))
+            self._happens(_JobEvent(self.now_s, job))
             self._leave(job)
 
     def outcome(self, job: int) -> IterationOutcome | None:
@@ -249,10 +251,10 @@ class Flows:
         rates = np.concatenate((state.capacity_bps, [state.switch_s], state.wait_s)).tobytes()
         return id(self._schedules[self._events[0].job]), rates + id(state.paths).to_bytes(8, "little")
 
-    def _recall(self) -> _Known | None:
+    def _recall(self) -> _KnownIteration | None:
         return self._known.get(self._key()) if len(self._events) == 1 else None
 
-    def _happens(self, event: _Event) -> None:
+    def _happens(self, event: _JobEvent) -> None:
         if self._episode is not None:
             self._computed().take(event)
         self._events.append(event)

@@ -15,8 +15,8 @@ from railweave.framework.routing.route_control import RouteControl
 from railweave.framework.runs.computed import ModelClock
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.plugins.fluid.measurements import ModelSource
-from railweave.plugins.fluid.model import Model
-from railweave.plugins.fluid.parts import ModelTraffic
+from railweave.plugins.fluid.model import FlowModel
+from railweave.plugins.fluid.parts import FlowTraffic
 from railweave.plugins.fluid.work import Work
 
 FIRST_S = 1.0
@@ -30,9 +30,9 @@ class FluidRun:
 
     def __init__(self, plan: Plan, emit: Callable[[RunEvent], None]) -> None:
         self._plan, self._emit = plan, emit
-        self.clock = ModelClock[Model](plan)
+        self.clock = ModelClock[FlowModel](plan)
         self._work = Work(str(plan.experiment.engine.options["numba"]), self._show)
-        self._traffic: tuple[ModelTraffic, ...] = ()
+        self._traffic: tuple[FlowTraffic, ...] = ()
         self._latency_s = float(str(plan.experiment.engine.options["packet_latency"]))
         self._began_s, self._cpu_before_s = time.monotonic(), time.process_time()
 
@@ -44,11 +44,11 @@ class FluidRun:
         began, plan = time.monotonic(), self._plan
         src, dst = plan.pairs or (None, None)
         assert src is not None and dst is not None
-        model = self.clock.model = Model(plan, control.table.paths(src, dst), self._work)
+        model = self.clock.model = FlowModel(plan, control.table.paths(src, dst), self._work)
         model.rate_scale = scale = self._rate_scale(model)
         if self._latency_s:
             model.like_a_lab(self._latency_s / self._switches())
-        traffic = self._traffic = tuple(ModelTraffic(job, model) for job in plan.jobs)
+        traffic = self._traffic = tuple(FlowTraffic(job, model) for job in plan.jobs)
         rates = f"rate scale {scale:.3g}" if scale != 1 else "declared rates and times"
         source = ModelSource(model)
         return EngineParts(
@@ -56,7 +56,7 @@ class FluidRun:
             source, RoutesInPlace(model.follow), model, traffic, lambda: model.watched, source.repeated,
         )  # fmt: skip
 
-    def _rate_scale(self, model: Model) -> float:
+    def _rate_scale(self, model: FlowModel) -> float:
         """As the experiment gives it, or such that the first iteration takes `FIRST_S`."""
         scale = self._plan.experiment.rate_scale
         if scale != "auto":

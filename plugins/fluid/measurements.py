@@ -13,7 +13,7 @@ from railweave.framework.judging.link_figures import is_large
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import LinkTotals
-from railweave.plugins.fluid.model import Model
+from railweave.plugins.fluid.model import FlowModel
 from railweave.plugins.fluid.queues import Behind
 
 
@@ -21,7 +21,7 @@ class ModelSource:
     """Which links are up, what waits at them, their counters, the rates of those where packets wait or a
     train has arrived, and what they lose. What was sent is told once, by `measure` or by `repeated`."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: FlowModel) -> None:
         plan, self._model = model.plan, model
         self._fabric = fabric = plan.fabric.scaled(model.rate_scale)
         self._interval_s = plan.experiment.health.interval_s

@@ -31,7 +31,7 @@ STEP_S = 0.1
 """How often pairs that stand still are looked for, where links are down."""
 
 
-class Model:
+class FlowModel:
     """The flows of a run and what they run on, by the run's clock: declared seconds are those times
     `rate_scale`. Faults, routes and traffic change it; the clock moves it.
 

@@ -7,17 +7,17 @@ from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.route_control import Reroute
 from railweave.framework.runs.computed import phase_seconds
 from railweave.plugins.fluid.flows import IterationOutcome
-from railweave.plugins.fluid.model import Model
+from railweave.plugins.fluid.model import FlowModel
 
 MOST_KEPT = 32
 """Different iterations of a job that are kept."""
 
 
-class ModelTraffic:
+class FlowTraffic:
     """The iterations of one job. `iteration`: the one that was begun last. One that was not computed anew has
     the very arrays of the one before."""
 
-    def __init__(self, plan: Plan, model: Model) -> None:
+    def __init__(self, plan: Plan, model: FlowModel) -> None:
         self._plan, self._model, self._number = plan, model, plan.job.number
         self.iteration = 0
         self._schedule: Schedule | None = None

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from railweave.framework.model.arrays import Int64
 from railweave.framework.solver.network import Network
-from railweave.framework.solver.simulation import COUNTED, Simulation, SolverProgress
+from railweave.framework.solver.simulation import COUNTED, FlowSimulation, SolverProgress
 
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 """How long an iteration is computed before its progress is shown, and how often then."""
@@ -22,9 +22,9 @@ class Work:
         self._tallies: list[Int64] = []
         self._next_s, self.solve_s = 0.0, 0.0
 
-    def simulation(self, network: Network) -> Simulation:
+    def simulation(self, network: Network) -> FlowSimulation:
         """A new one."""
-        simulation = Simulation(network, self._accelerated, progress=self._watch)
+        simulation = FlowSimulation(network, self._accelerated, progress=self._watch)
         self._tallies.append(simulation.tally)
         return simulation
 

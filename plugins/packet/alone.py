@@ -53,7 +53,7 @@ def alone_ps(
         if n_hops:
             first = paths.hop_start[best[pair[which]]]
             links = paths.links[first[:, None] + np.arange(n_hops)].astype(np.int64)
-            shared = _Messages(fabric, packet, links, size[which], cut_through)
+            shared = _LoneMessages(fabric, packet, links, size[which], cut_through)
             several = carried.nic_rate[pair[which]] > fabric.capacity_bps[links[:, 0]] / 8
             spread = shared.over_several(carry[pair[which]])
             result[which] = np.where(several, spread, shared.over_one())
@@ -71,7 +71,7 @@ def _fastest(fabric: Fabric, packet: PacketFormat, paths: PathBatch) -> Int64:
     return best
 
 
-class _Messages:
+class _LoneMessages:
     """Messages of `size` bytes (m,) over `links` (m, h)."""
 
     def __init__(

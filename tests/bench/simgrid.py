@@ -23,7 +23,7 @@ from railweave.framework.registry import load_plugins
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotient
-from railweave.framework.solver.simulation import Simulation
+from railweave.framework.solver.simulation import FlowSimulation
 from railweave.framework.solver.tasks import Tasks
 
 SLOWER = 1e6
@@ -66,7 +66,7 @@ def compared(program: Path, keys: Mapping[str, object], within_s: float) -> dict
     except subprocess.TimeoutExpired:
         return {}
     took_s = time.perf_counter() - began
-    simulation = Simulation(flows.networks[0], batch=0.0)
+    simulation = FlowSimulation(flows.networks[0], batch=0.0)
     job = simulation.add(flows.tasks)
     simulation.advance()
     differs = np.abs(simulation.end_s(job) / theirs_s - 1)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from railweave.framework.errors import NotInstalledError
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.processes.memory import pss_bytes
 from railweave.framework.registry import Registers
 from railweave.framework.studies.carrying_out import ROWS, Tally, Workers, carry_out, status
@@ -96,7 +96,7 @@ def _row(what: str, figure: float, unit: str, limit: float | None, **more: Any) 
 
 def _points(registers: Registers, points: int, progress: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of OF_POINTS at the pace of some."""
-    study = sweep_of(Settings("bench", {**FAULTS, "seeds": -(-points // 4)}), "faults").study
+    study = sweep_of(LayeredSettings("bench", {**FAULTS, "seeds": -(-points // 4)}), "faults").study
     told = time.monotonic()
 
     def shown(tally: Tally) -> None:

@@ -113,3 +113,15 @@ def test_no_function_is_longer_than_its_idea() -> None:
         and (function.end_lineno or 0) - function.lineno + 1 > LONGEST
     }
     assert not long
+
+
+def test_no_class_name_has_two_meanings() -> None:
+    """A leading underscore makes no other word of it."""
+    places: dict[str, list[str]] = {}
+    for folder in PRODUCT:
+        for path in (FRAMEWORK.parent / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    place = f"{path.relative_to(FRAMEWORK.parent).as_posix()}:{node.lineno}"
+                    places.setdefault(node.name.strip("_"), []).append(place)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

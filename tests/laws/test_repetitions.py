@@ -12,7 +12,7 @@ from railweave.framework.model import Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotient
-from railweave.framework.solver.simulation import Simulation
+from railweave.framework.solver.simulation import FlowSimulation
 from tests.laws.blocks import Block, Case, Drawing
 from tests.laws.experiments import fabric_of, pick, routers_for, some_collective, some_topology
 from tests.laws.runs import Outcome
@@ -38,7 +38,7 @@ def simulated(plan: Plan, schedule: Schedule) -> tuple[float, Float]:
     """Seconds, and the bits of every link (n_links,)."""
     states = (NetworkState(plan.first_paths[0], plan.fabric.capacity_bps),)
     reduced = quotient(schedule, plan.fabric, states, plan.packet)
-    simulation = Simulation(reduced.networks[0], batch=0.0)
+    simulation = FlowSimulation(reduced.networks[0], batch=0.0)
     job = simulation.add(reduced.tasks)
     simulation.advance()
     carried = np.append(simulation.carried_bits(), 0.0)

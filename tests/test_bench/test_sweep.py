@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railweave.bench.sweep import FAULTS, sweep
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.registry import load_plugins
 from railweave.framework.studies.sweep_file import sweep_of
 
@@ -19,7 +19,7 @@ def test_every_figure_has_its_limit() -> None:
 
 
 def test_its_points_are_drawn_faults_of_four_kinds() -> None:
-    study = sweep_of(Settings("bench", {**FAULTS, "seeds": 50}), "faults").study
+    study = sweep_of(LayeredSettings("bench", {**FAULTS, "seeds": 50}), "faults").study
     faults = [study.keys(point)[0]["faults"][0] for point in study.points()]  # type: ignore[index]
     assert study.count == 200 and len({*faults}) > 190
     for kind in ("rail:", "domain:", "nic:", "link:g"):

@@ -21,7 +21,7 @@ from railweave.framework.experiment.plugin_calls import CheckedData
 from railweave.framework.hookspecs import Collective
 from railweave.framework.model import Endpoint, PacketFormat, Schedule
 from railweave.traffic.rocev2.batch import Batch
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.choice import Choosing
 from railweave.traffic.rocev2.control import Controlling
 from railweave.traffic.rocev2.executor import Executor
@@ -34,7 +34,7 @@ FRAME_AT = 66
 RATE_BPS = 4e6
 
 
-def count_wrong(collective: Collective, buffers: Buffers, inputs: Sequence[NDArray[Any]]) -> int:
+def count_wrong(collective: Collective, buffers: RankBuffers, inputs: Sequence[NDArray[Any]]) -> int:
     """Elements of all ranks that are not what the collective's arithmetic says; some must have been
     compared."""
     compared, wrong = buffers.compare(CheckedData("mine", collective, buffers.schedule).results(inputs))
@@ -155,7 +155,7 @@ class MemoryFabric:
         ring.words[slot >> 2] = 1
         self._writes_at[rank] = (self._writes_at[rank] + 1) % len(ring.slots)
 
-    def run(self, schedule: Schedule, buffers: Buffers, within_s: float = 600.0) -> float:
+    def run(self, schedule: Schedule, buffers: RankBuffers, within_s: float = 600.0) -> float:
         """Carry out one iteration and drain; its virtual seconds until the last transfer landed.
 
         Raises TimeoutError after `within_s` of virtual time.

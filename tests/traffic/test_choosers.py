@@ -20,10 +20,10 @@ from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.registry import load_plugins
 from railweave.traffic.choosers import AtRandom, Flowlets, InTurn, Reps, WholeMessages
 from railweave.traffic.collectives.entries import Entries
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.choice import Choosing, PairChoice
 from railweave.traffic.rocev2.tuning import Tuning
-from railweave.traffic.rocev2.turns import Turns
+from railweave.traffic.rocev2.turns import PathOrder
 from tests.traffic.memory_fabric import RATE_BPS, Harm, MemoryFabric
 from tests.traffic.rocev2.test_delivery import one_message, table
 
@@ -46,7 +46,7 @@ def test_the_checks_of_a_plugin_pass(name: str) -> None:
 def test_in_turn_is_the_order_of_the_transport(weights: list[int], packets: int) -> None:
     """Two programs of one algorithm; and n packets give each path n times its share, to within one."""
     chosen = choice(InTurn(), list(map(float, weights))).take(packets, 0.0)
-    turns = Turns(weights)
+    turns = PathOrder(weights)
     turns.reach(packets)
     counts, ordered = np.bincount(chosen, minlength=len(weights)), turns.order[:packets]
     shares = np.array(weights) / sum(weights)
@@ -110,7 +110,7 @@ def carried(chooser: PathChooser, harm: Harm, packets: int = 600) -> MemoryFabri
     fabric = MemoryFabric(2, tuning=Tuning(min_window=16), harm=harm, choosing=Choosing(chooser, "mine", 1))
     fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
     schedule = one_message(packets * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.arange(packets * 64, dtype=np.int32), np.zeros(packets * 64, np.int32)])
     fabric.run(schedule, buffers)
     assert buffers.compare([np.arange(packets * 64, dtype=np.int32)] * 2) == (2 * packets * 64, 0)
@@ -179,7 +179,7 @@ def test_whole_messages_take_paths_in_turn_and_keep_them() -> None:
     entries.phase("send")
     entries.add(np.zeros(8, int), np.ones(8, int), first=np.arange(8) * 2560, length=2560)
     schedule = entries.build("send", 8 * 2560, "int32", "sum")
-    fabric.run(schedule, Buffers(schedule))
+    fabric.run(schedule, RankBuffers(schedule))
     sent: dict[int, set[int]] = defaultdict(set)
     for _, src, _, frame in fabric.seen:
         if src == 0:
@@ -213,7 +213,7 @@ def test_a_chooser_hears_which_packets_were_marked(window: int) -> None:
     fabric = MemoryFabric(2, tuning=tuning, harm=harm, choosing=Choosing(Marks(), "mine", 1), slots=512)
     marking(fabric, 1).executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
     schedule = one_message(3000 * 256)
-    fabric.run(schedule, Buffers(schedule))
+    fabric.run(schedule, RankBuffers(schedule))
     heard = Recorder.records[0]["heard"][0]
     again, marked = (fabric.executor.counts()[name] for name in ("retransmitted", "marked"))
     assert heard[1] >= 3000 and heard[2] >= heard[1] - again, "but for packets whose first copy came late"
@@ -226,7 +226,7 @@ def test_marks_survive_lost_answers() -> None:
     fabric = MemoryFabric(2, harm=Harm(loss=0.3), seed=3)
     marking(fabric, 0).executor.use_entropies(table(2, {(0, 1): 1}), 0.0)
     schedule = one_message(1000 * 256)
-    fabric.run(schedule, Buffers(schedule))
+    fabric.run(schedule, RankBuffers(schedule))
     assert fabric.executor.counts()["marked"] == 1000
 
 
@@ -274,5 +274,5 @@ def test_reps_avoids_a_slow_path_on_which_packets_wait() -> None:
         fabric.marks = lambda src, dst, udp, waits_s, limit=5 * packet_s: waits_s > limit
         fabric.executor.use_entropies(table(2, {(0, 1): 4}), 0.0)
         schedule = one_message(packets * 256)
-        took[name] = fabric.run(schedule, Buffers(schedule)) / (packets * packet_s)
+        took[name] = fabric.run(schedule, RankBuffers(schedule)) / (packets * packet_s)
     assert took["in turn"] > 0.95 and 1 / 3.25 < took["reps"] < 0.6, took

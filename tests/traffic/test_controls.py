@@ -11,8 +11,8 @@ import pytest
 import railweave as rw
 from railweave.framework.errors import ExperimentError
 from railweave.framework.hookspecs.congestion import NEVER, OVERTAKEN, TIMEOUT
-from railweave.framework.kit.bottleneck import Bottleneck, Functions, Port
 from railweave.framework.kit.plugin_check import check_plugin
+from railweave.framework.kit.shared_port import ControlFunctions, PortRun, SharedPort
 from railweave.framework.registry import load_plugins
 from railweave.traffic.controls.dcqcn import Dcqcn
 from railweave.traffic.controls.nscc import Nscc
@@ -130,8 +130,8 @@ def test_dcqcn_stays_at_its_fixed_point() -> None:
     line, kmin, kmax, pmax = 50e9, 5e3, 200e3, 0.01
     p = fixed_point(2, line / MTU)
     assert p < pmax
-    port = Port(line=line, base_rtt=4_000_000, mtu=MTU, kmin=kmin, kmax=kmax, pmax=pmax)
-    run = Bottleneck(Dcqcn(), port, [0, 0])
+    port = SharedPort(line=line, base_rtt=4_000_000, mtu=MTU, kmin=kmin, kmax=kmax, pmax=pmax)
+    run = PortRun(Dcqcn(), port, [0, 0])
     run.run(1)
     for flow in run.flows:  # at the fixed point from the beginning: getting there takes long
         flow.s["rate"] = flow.s["target"] = line / 2
@@ -179,7 +179,7 @@ def test_swift_keeps_the_mean_delay_near_its_target(n: int) -> None:
     """Of the targets in force at each acknowledgement, 0.85 to 1.05; the windows grow by a tenth of a packet
     a round trip: 64 flows that grow by a whole one fill the port for more than the target in one."""
     swift, targets = Swift({"ai": 0.1}), list[float]()
-    functions = Functions.of(swift)
+    functions = ControlFunctions.of(swift)
 
     def acknowledged(s: Any, now: int, *arguments: int) -> None:
         if now > 3 * MILLISECOND:
@@ -187,7 +187,7 @@ def test_swift_keeps_the_mean_delay_near_its_target(n: int) -> None:
             targets.append(RTT + 1e6 + min(max(few, 0.0), 4e6))
         functions.acknowledged(s, now, *arguments)
 
-    run = Bottleneck(swift, Port(), [0] * n, functions._replace(acknowledged=acknowledged))
+    run = PortRun(swift, SharedPort(), [0] * n, functions._replace(acknowledged=acknowledged))
     carried = run.run(6 * MILLISECOND, 3 * MILLISECOND)
     assert 0.85 <= carried.delay / np.mean(targets) <= 1.05 and carried.busy > 0.95
 

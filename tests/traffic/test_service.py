@@ -23,7 +23,7 @@ from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.collectives.entries import Entries, listed
 from railweave.traffic.collectives.hierarchical import HierarchicalReduceScatter
 from railweave.traffic.collectives.rings import RingAllReduce
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.service import Service
 from tests.traffic.memory_fabric import MemoryFabric
 
@@ -122,7 +122,7 @@ def test_a_result_that_shrinks_after_the_first_iteration_is_refused_then() -> No
     calls: list[int] = []
     collective = Mine(expected=lambda vector, rank: vector if not calls else vector[:8])
     schedule = schedule_of(collective)
-    data, buffers = CheckedData("mine", collective, schedule), Buffers(schedule)
+    data, buffers = CheckedData("mine", collective, schedule), RankBuffers(schedule)
     inputs = data.inputs(seed=1)
     buffers.fill(inputs)
     calls.append(1)
@@ -134,7 +134,7 @@ def test_compared_elements_are_counted_over_all_ranks() -> None:
     """A reduce-scatter leaves a quarter of 16,384 elements in each of 4 ranks; an all-reduce all of them."""
     for collective, compared in ((HierarchicalReduceScatter(), COUNT), (RingAllReduce(), 4 * COUNT)):
         schedule = collective.schedule(FABRIC, range(4), SIZE, "float32", "sum").expand()
-        data, buffers = CheckedData("mine", collective, schedule), Buffers(schedule)
+        data, buffers = CheckedData("mine", collective, schedule), RankBuffers(schedule)
         inputs = data.inputs(seed=1)
         buffers.fill(inputs)
         assert buffers.compare(data.results(inputs))[1] > 0
@@ -151,7 +151,7 @@ def test_a_rank_that_only_passes_data_on_needs_no_result() -> None:
     schedule = entries.build("reduce", COUNT, "float32", "sum")
     collective = Mine(expected=lambda vector, rank: vector if rank == 0 else vector[:0], kind="reduce")
     collective.same_result_everywhere = False
-    data, buffers = CheckedData("mine", collective, schedule), Buffers(schedule)
+    data, buffers = CheckedData("mine", collective, schedule), RankBuffers(schedule)
     inputs = data.inputs(seed=1)
     buffers.fill(inputs)
     MemoryFabric(4).run(schedule, buffers)

@@ -55,7 +55,7 @@ class HierarchicalAllToAll(OnRails, AllToAll):
         self._pipelined = pipelined
 
     def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
-        slices = _Slices(entries, self.grid(fabric, ranks), count // len(ranks))
+        slices = _SliceTransfers(entries, self.grid(fabric, ranks), count // len(ranks))
         (slices.one_by_one if self._pipelined else slices.in_rows)()
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
@@ -64,7 +64,7 @@ class HierarchicalAllToAll(OnRails, AllToAll):
         return None if self._pipelined else super().closed_form_s(fabric, schedule, packet)
 
 
-class _Slices:
+class _SliceTransfers:
     """Adds the slices of `length` elements: from GPU k of a domain to its GPU `via`, for that GPU and for
     those of its rail; then from a GPU along its rail, those that it has from every GPU of its domain. The
     third region holds the latter: that of GPU k of the domain for domain `to` at to x rails + k."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from railweave.framework.model import Schedule
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
-from railweave.traffic.collectives.patterns import AtOnce, Messages
+from railweave.traffic.collectives.patterns import AtOnce, PatternMessages
 
 
 class Incast(AtOnce):
@@ -19,11 +19,11 @@ class Incast(AtOnce):
     kind = name = "incast"
     least_ranks = 2
 
-    def messages(self, n_ranks: int, count: int) -> Messages:
+    def messages(self, n_ranks: int, count: int) -> PatternMessages:
         src = np.arange(1, n_ranks)
         first = np.full(n_ranks - 1, (n_ranks - 1) * count)
         length = np.full(n_ranks - 1, count)
-        return Messages(src, 0 * src, first, (src - 1) * count, length, n_ranks * count)
+        return PatternMessages(src, 0 * src, first, (src - 1) * count, length, n_ranks * count)
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """((n_ranks - 1) count + own,) per rank: 0 where it may receive, then what it sends, without a 0 in

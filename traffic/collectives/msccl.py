@@ -63,7 +63,7 @@ class CustomCollective(ReplayedWorkload):
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _AlgorithmPlan:
     """The transfers of an algorithm, for chunks of one element, and the operation that they carry out.
     `columns` (6, n): source, destination, first element at both, how many, whether they are reduced;
     `scratch` and `size`: where scratch chunks begin, and a rank's memory ends; `skipped`: chunks in front of
@@ -123,7 +123,7 @@ class Msccl(Operation):
             else _with_scratch(schedule, chunk * self._plan.scratch * itemsize)
         )
 
-    def _in_data(self, plan: _Plan, chunk: int, dtype: str, redop: str) -> Schedule:
+    def _in_data(self, plan: _AlgorithmPlan, chunk: int, dtype: str, redop: str) -> Schedule:
         """The schedule for chunks of so many elements, scratch behind the data."""
         algorithm, (src, dst, first, to, length, reduce) = self._file, plan.columns
         entries = Entries(algorithm.n_ranks, dtype_of(dtype).itemsize)
@@ -168,7 +168,7 @@ class Msccl(Operation):
         return self._algorithm
 
     @cached_property
-    def _plan(self) -> _Plan:
+    def _plan(self) -> _AlgorithmPlan:
         """The first of the ways to carry the file out that leaves what its kind should: with input and output
         in place and as few local steps as can be; with messages staged as in a FIFO; with input and output
         apart. Raises ExperimentError for one that is wrong in every way."""
@@ -181,9 +181,9 @@ class Msccl(Operation):
                 continue
             sends = *_transfers(flow.moves, memory.scratch), memory.scratch, flow.memory
             if algorithm.kind == CUSTOM:
-                return _Plan(*sends, 0, CustomCollective())
+                return _AlgorithmPlan(*sends, 0, CustomCollective())
             # a broadcast may start anywhere, so that all ranks have something to send
-            plan = _Plan(*sends, memory.input, OPERATIONS.get(algorithm.kind, AllReduce)())
+            plan = _AlgorithmPlan(*sends, memory.input, OPERATIONS.get(algorithm.kind, AllReduce)())
             schedule = self._in_data(plan, PROBE, "int32", "sum")
             # inputs repeat after some thousand elements; factors by place make all chunks differ
             odd = 1 + 2 * np.random.default_rng(0).integers(1 << 30, size=count_of(schedule), dtype=np.int32)

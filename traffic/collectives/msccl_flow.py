@@ -27,10 +27,10 @@ def flow_of(algorithm: Algorithm, memory: Memory, *, staged: bool) -> Flow | Non
     wait for each other in a cycle. With `staged`, which takes more memory and local steps, they land in
     chunks of their own where their place is read or written meanwhile, as MSCCL's messages wait in a FIFO.
     """
-    return _Execution(algorithm, memory, staged=staged).execute()
+    return _ChannelExecution(algorithm, memory, staged=staged).execute()
 
 
-class _Execution(Execution[Step]):
+class _ChannelExecution(Execution[Step]):
     def __init__(self, algorithm: Algorithm, memory: Memory, *, staged: bool) -> None:
         super().__init__(algorithm, memory)
         self._staged = staged

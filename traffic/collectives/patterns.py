@@ -19,7 +19,7 @@ EQUAL, EXPONENTIAL = "equal", "exponential"
 SEED = Parameter("seed", 1, "count", "seed of the draw", minimum=0, maximum=2**63 - 1)
 
 
-class Messages(NamedTuple):
+class PatternMessages(NamedTuple):
     """From rank to rank, from element to element: arrays of one entry a message, and the elements of a
     buffer."""
 
@@ -35,7 +35,7 @@ class AtOnce(Operation):
     """Base of the patterns: messages that wait for nothing, one at most from a rank to another. Every rank's
     buffer has two regions: what it receives, then what it sends. `redop` does not matter."""
 
-    def messages(self, n_ranks: int, count: int) -> Messages:
+    def messages(self, n_ranks: int, count: int) -> PatternMessages:
         """The messages of `count` elements, 1 or more, among 2 ranks or more."""
         raise NotImplementedError
 
@@ -77,11 +77,11 @@ class Permutation(AtOnce):
         drawn = np.random.default_rng([self._seed, 1]).exponential(count, n_ranks)
         return np.maximum(np.rint(drawn), min(count, 1)).astype(np.int64)
 
-    def messages(self, n_ranks: int, count: int) -> Messages:
+    def messages(self, n_ranks: int, count: int) -> PatternMessages:
         src, length = np.arange(n_ranks), self.lengths(n_ranks, count)
         most = int(length.max())
         first = np.full(n_ranks, most)
-        return Messages(src, derangement(n_ranks, self._seed), first, 0 * first, length, 2 * most)
+        return PatternMessages(src, derangement(n_ranks, self._seed), first, 0 * first, length, 2 * most)
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(longest + own,) per rank: 0 as far as the longest message, then what it sends, without a 0 in
@@ -119,10 +119,10 @@ class MoeAllToAll(AtOnce, Sharded):
     def slices(self, n_ranks: int, count: int) -> "Slices":
         return slices(n_ranks, count, self._spread, self._seed)
 
-    def messages(self, n_ranks: int, count: int) -> Messages:
+    def messages(self, n_ranks: int, count: int) -> PatternMessages:
         length, first, to, buffer_count = self.slices(n_ranks, count)
         src, dst = np.nonzero(~np.eye(n_ranks, dtype=bool))
-        return Messages(src, dst, first[src, dst], to[src, dst], length[src, dst], buffer_count)
+        return PatternMessages(src, dst, first[src, dst], to[src, dst], length[src, dst], buffer_count)
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(buffer,) per rank: 0 but for its own slice, then what it sends, without a 0 in it."""

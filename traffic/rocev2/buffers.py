@@ -11,7 +11,7 @@ from railweave.framework.model import Schedule
 from railweave.traffic.collectives.arithmetic import dtype_of
 
 
-class Buffers:
+class RankBuffers:
     """Every rank's data buffer, and output and scratch buffers where the schedule uses them; `result`: which
     of them holds the result. One set serves all iterations over the schedule."""
 

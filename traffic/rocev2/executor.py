@@ -17,7 +17,7 @@ from railweave.framework.model.events import PathsCounted
 from railweave.traffic.collectives.arithmetic import redop_of
 from railweave.traffic.packets import Addresses, reth
 from railweave.traffic.rocev2.batch import SLOTS, Batch
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.choice import PICOSECONDS, Choosing
 from railweave.traffic.rocev2.control import Controlling
 from railweave.traffic.rocev2.headers import Heads
@@ -167,7 +167,7 @@ class Executor:
         return PathsCounted(self._version, np.array(src), np.array(dst), starts, every.T)
 
     # -- iterations ------------------------------------------------------------------------------------
-    def prepare(self, schedule: Schedule, buffers: Buffers) -> None:
+    def prepare(self, schedule: Schedule, buffers: RankBuffers) -> None:
         """Offer every pair its messages of the next iteration. All pairs must be drained or abandoned."""
         self.progress = TransferProgress(schedule)
         self._combine = redop_of(schedule.redop)

@@ -10,7 +10,7 @@ AHEAD = 1e-9
 """Packets by which rounding may make a path seem ahead of its share."""
 
 
-class Turns:
+class PathOrder:
     """`order`: which path each packet takes, as far as `reach` has asked. After any n packets path i has got
     n x `weights`[i] of them, give or take one.
 
@@ -40,6 +40,6 @@ class Turns:
 
 
 @lru_cache(maxsize=1024)
-def turns_of(weights: tuple[float, ...]) -> Turns:
+def turns_of(weights: tuple[float, ...]) -> PathOrder:
     """Those of all pairs with these weights: each follows them from the first packet."""
-    return Turns(weights)
+    return PathOrder(weights)

@@ -53,7 +53,7 @@ Key = tuple[str, tuple[int, ...], int, int]
 """Kind, members, root and bytes of an operation."""
 
 
-class Pattern:
+class OperationPattern:
     """The schedule of one operation among its members."""
 
     def __init__(self, schedule: Schedule, itemsize: int) -> None:
@@ -100,7 +100,7 @@ class TracedTraffic:
         self._fabric, self._ranks, self._dtype, self._redop = fabric, ranks, dtype, redop
         self._itemsize = dtype_of(dtype).itemsize
         self._two_levels = two_levels
-        self._known: dict[Key, Pattern] = {}
+        self._known: dict[Key, OperationPattern] = {}
 
     def sent(self, operations: Sequence[TraceOperation]) -> Float:
         """(n_ranks,): bytes that each rank sends when sizes are those of the trace, without barriers."""
@@ -167,10 +167,10 @@ class TracedTraffic:
             )
 
     # -- one operation ---------------------------------------------------------------------------------
-    def _pattern(self, operation: TraceOperation, scale: float) -> Pattern:
+    def _pattern(self, operation: TraceOperation, scale: float) -> OperationPattern:
         key = self._key(operation, scale)
         if key not in self._known:
-            self._known[key] = Pattern(self._planned(*key), self._itemsize)
+            self._known[key] = OperationPattern(self._planned(*key), self._itemsize)
         return self._known[key]
 
     def _key(self, operation: TraceOperation, scale: float) -> Key:

@@ -38,7 +38,7 @@ CONTROLLER_FIX = "`make setup` installs its library"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MachineCheck:
     """`ok`: True, False (no run without it), or None: a run works, with a limit. `fix`: what to do about
     it."""
 
@@ -48,7 +48,7 @@ class Finding:
     fix: str = ""
 
 
-def findings() -> list[Finding]:
+def findings() -> list[MachineCheck]:
     """Check everything; the last findings come from a small lab that is brought up and down."""
     registers = load_plugins()
     checks = [
@@ -56,17 +56,20 @@ def findings() -> list[Finding]:
         *_controllers(registers), _buffers(),
     ]  # fmt: skip
     if any(finding.ok is False for finding in checks):
-        return [*checks, Finding("lab", None, "not tried: what it needs is missing", "fix the above first")]
+        return [
+            *checks,
+            MachineCheck("lab", None, "not tried: what it needs is missing", "fix the above first"),
+        ]
     return checks + _lab(registers)
 
 
-def _checked(name: str, check: Callable[[], str], missing: bool | None = False) -> Finding:
+def _checked(name: str, check: Callable[[], str], missing: bool | None = False) -> MachineCheck:
     """What `check` returns, or the error it raises with the finding `missing`."""
     try:
-        return Finding(name, True, check())
+        return MachineCheck(name, True, check())
     except RailweaveError as error:
         detail, _, fix = str(error).partition(". ")
-        return Finding(name, missing, detail, fix)
+        return MachineCheck(name, missing, detail, fix)
 
 
 def _programs() -> str:
@@ -84,7 +87,7 @@ def _namespaces() -> str:
     return f"network, mount and process namespaces can be made{user}"
 
 
-def _controllers(registers: Registers) -> list[Finding]:
+def _controllers(registers: Registers) -> list[MachineCheck]:
     """Start each registered controller as a run would, and stop it. A run needs the default one alone."""
     return [
         _checked(
@@ -118,35 +121,35 @@ def _started(name: str, registered: Controller) -> str:
     raise ControllerError(f"not ready within {CONTROLLER_WITHIN_S:.0f} s. {CONTROLLER_FIX}")
 
 
-def _buffers() -> Finding:
+def _buffers() -> MachineCheck:
     """The userspace datapath sends through one packet socket; the kernel datapath queues upcalls on a few
     netlink sockets. Without real root their buffers grow to these limits only."""
     limits = {f"net.core.{name}": int(Path(f"/proc/sys/net/core/{name}").read_text()) for name in LIMITS}
     detail = ", ".join(f"{name} is {limit >> 10} KiB" for name, limit in limits.items())
     small = [name for name, limit in limits.items() if limit < ENOUGH_BUFFER]
     if not small or "--user" not in unshare_command():
-        return Finding("buffers", True, detail)
+        return MachineCheck("buffers", True, detail)
     settings = " ".join(f"{name}={ENOUGH_BUFFER}" for name in small)
     detail += ": all queues of a switch share twice that"
-    return Finding("buffers", None, detail, f"as root: sysctl -w {settings}; or run as root")
+    return MachineCheck("buffers", None, detail, f"as root: sysctl -w {settings}; or run as root")
 
 
-def _lab(registers: Registers) -> list[Finding]:
+def _lab(registers: Registers) -> list[MachineCheck]:
     plan = load_plan(None, {"fault": "none"}, registers)
     try:
         facts = in_lab("doctor", {"document": plan.document()}, lambda _: None)
     except RailweaveError as error:
-        return [Finding("lab", False, str(error), "run with -v, and read docs/architecture.md, The lab")]
+        return [MachineCheck("lab", False, str(error), "run with -v, and read docs/architecture.md, The lab")]
     datapath, refusal_text, buffer = facts["datapath"], facts["refusal"], facts["send_buffer_bytes"]
     return [
-        Finding("datapath", True if datapath == KERNEL else None, f"{datapath} datapath of Open vSwitch"
+        MachineCheck("datapath", True if datapath == KERNEL else None, f"{datapath} datapath of Open vSwitch"
                 + (f": {refusal_text}" if refusal_text else ""), FIX),
-        Finding("netem", True, "link latency can be emulated") if facts["netem"] else
-        Finding("netem", None, "this kernel has no netem: link latencies must be 0",
+        MachineCheck("netem", True, "link latency can be emulated") if facts["netem"] else
+        MachineCheck("netem", None, "this kernel has no netem: link latencies must be 0",
                 "as root: modprobe sch_netem; or use the VM lab"),
-        Finding("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s"
+        MachineCheck("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s"
                 + (f", send buffer {buffer >> 10} KiB" if buffer else "")),
-        Finding("capacity", True, f"{facts['hops_per_core_s']:,.0f} packet-hops/s per core, "
+        MachineCheck("capacity", True, f"{facts['hops_per_core_s']:,.0f} packet-hops/s per core, "
                 f"{facts['hops_s']:,.0f} in all; rate scale {facts['rate_scale']:.2g} for the main job"),
     ]  # fmt: skip
 

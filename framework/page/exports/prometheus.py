@@ -35,7 +35,7 @@ UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, slots=True)
-class LinkLoads:
+class LinkMetrics:
     """(n_links,) each, emulated: `sent_bytes` since the run began, `used`, bits sent over what the healthy
     rates allow, `queue_bytes` now, None where nothing was sampled. `scores`: of elements by name."""
 
@@ -45,7 +45,7 @@ class LinkLoads:
     scores: Mapping[str, float]
 
 
-class Value(NamedTuple):
+class MetricLine(NamedTuple):
     """A line: what follows the metric's name, labels, value."""
 
     suffix: str
@@ -58,12 +58,12 @@ def text_of(run: ExportedRun) -> str:
     return metrics_text(run, loads_of(run))
 
 
-def metrics_text(run: ExportedRun, loads: LinkLoads | None) -> str:
+def metrics_text(run: ExportedRun, loads: LinkMetrics | None) -> str:
     """The metrics of a run, ending in a newline."""
     return "".join([*_collectives(run), *_fabric(run.fabric, loads), *_course(run)])
 
 
-def loads_of(run: ExportedRun) -> LinkLoads | None:
+def loads_of(run: ExportedRun) -> LinkMetrics | None:
     """By the result, else by the samples; None where there is neither."""
     samples, result, fabric = run.samples, run.result, run.fabric
     if samples is not None and not len(samples["t_s"]):
@@ -72,12 +72,12 @@ def loads_of(run: ExportedRun) -> LinkLoads | None:
     if result is not None and len(result.links) == fabric.n_links:
         columns = np.array([(link.bytes, link.utilisation) for link in result.links], float)
         scores = {element.name: element.h_score for element in result.elements}
-        return LinkLoads(columns[:, 0], columns[:, 1], queue, scores)
+        return LinkMetrics(columns[:, 0], columns[:, 1], queue, scores)
     if samples is None or "sent_bytes" not in samples or samples["sent_bytes"].ndim < 2:
         return None
     sent = np.nansum(samples["sent_bytes"], axis=0, dtype=float)
     loads = used(fabric.scaled(run.rate_scale or 1.0), sent, float(samples["t_s"][-1]))
-    return LinkLoads(sent, loads, queue, scores_of(fabric, samples["element_score"][-1]))
+    return LinkMetrics(sent, loads, queue, scores_of(fabric, samples["element_score"][-1]))
 
 
 def scores_of(fabric: Fabric, element_score: Float) -> dict[str, float]:
@@ -93,7 +93,7 @@ def used(fabric: Fabric, sent_bytes: Float, seconds: float) -> Float:
 
 
 # -- the format --------------------------------------------------------------------------------------------
-def metric(name: str, kind: str, help_: str, values: Iterable[Value]) -> str:
+def metric(name: str, kind: str, help_: str, values: Iterable[MetricLine]) -> str:
     """A family with its HELP and TYPE; nothing where it has no values."""
     lines = [f"{name}{value.suffix}{_labels(value.labels)} {_number(value.value)}\n" for value in values]
     if not lines:
@@ -147,12 +147,12 @@ def _collectives(run: ExportedRun) -> Iterator[str]:
         yield metric(
             f"nccl_{which}bus_bandwidth_gbs", "gauge",
             f"Bus bandwidth of a {what} in GB/s, geometric mean; declared.",
-            [Value("", labels, _geometric(done)) for labels, done in found if _geometric(done)],
+            [MetricLine("", labels, _geometric(done)) for labels, done in found if _geometric(done)],
         )  # fmt: skip
         yield metric(
             f"nccl_{times}_time_microseconds", "gauge",
             f"Time of a {what} in microseconds, mean; declared.",
-            [Value("", labels, math.fsum(i.declared_us or 0 for i in done) / len(done))
+            [MetricLine("", labels, math.fsum(i.declared_us or 0 for i in done) / len(done))
              for labels, done in found],
         )  # fmt: skip
 
@@ -180,7 +180,7 @@ def _nccl_labels(run: ExportedRun, job: ExportedJob, sizes: str) -> dict[str, ob
 
 
 # -- railweave's own ---------------------------------------------------------------------------------------
-def _fabric(fabric: Fabric, loads: LinkLoads | None) -> Iterator[str]:
+def _fabric(fabric: Fabric, loads: LinkMetrics | None) -> Iterator[str]:
     if loads is None:
         return
     shown = range(fabric.n_links if fabric.n_links <= MOST_LINKS else 0)
@@ -191,10 +191,12 @@ def _fabric(fabric: Fabric, loads: LinkLoads | None) -> Iterator[str]:
         ("utilisation_ratio", "gauge", loads.used, "Bits sent over what the healthy rate allows; emulated."),
     ):
         lines = [] if values is None else zip(labels, values.tolist(), strict=False)
-        yield metric(f"railweave_link_{name}", kind, help_, [Value("", of, value) for of, value in lines])
+        yield metric(
+            f"railweave_link_{name}", kind, help_, [MetricLine("", of, value) for of, value in lines]
+        )
     yield metric(
         "railweave_health_score", "gauge", "Health of a switch's links, 0 (down) to 1; emulated.",
-        [Value("", {"element": name}, score) for name, score in loads.scores.items()],
+        [MetricLine("", {"element": name}, score) for name, score in loads.scores.items()],
     )  # fmt: skip
 
 
@@ -203,9 +205,9 @@ def _course(run: ExportedRun) -> Iterator[str]:
         ("reroutes", "Changes of routes; emulated.", run.reroutes),
         ("faults", "Faults injected; emulated.", run.faults),
     ):
-        yield metric(f"railweave_{name}_total", "counter", help_, [Value("", {}, count)])
+        yield metric(f"railweave_{name}_total", "counter", help_, [MetricLine("", {}, count)])
     if run.rate_scale is not None:
-        scale = [Value("", {}, run.rate_scale)]
+        scale = [MetricLine("", {}, run.rate_scale)]
         yield metric("railweave_rate_scale", "gauge", "Emulated rate over declared rate.", scale)
     yield metric(
         "railweave_iteration_seconds", "histogram", "Time of an iteration on the run's clock; emulated.",
@@ -213,15 +215,15 @@ def _course(run: ExportedRun) -> Iterator[str]:
     )  # fmt: skip
     yield metric(
         "railweave_fidelity", "gauge", "1 for the verdict on the figures; none: the run has no result.",
-        [Value("", {"verdict": verdict}, float(verdict == run.verdict)) for verdict in VERDICTS],
+        [MetricLine("", {"verdict": verdict}, float(verdict == run.verdict)) for verdict in VERDICTS],
     )  # fmt: skip
 
 
-def _histogram(run: ExportedRun, job: ExportedJob) -> Iterator[Value]:
+def _histogram(run: ExportedRun, job: ExportedJob) -> Iterator[MetricLine]:
     seconds = [iteration.seconds for iteration in run.iterations if iteration.job == job.number]
     labels = {"job": job.name or "0"}
     for most in (*SECONDS, math.inf):
         bound = "+Inf" if most == math.inf else f"{most:g}"
-        yield Value("_bucket", {**labels, "le": bound}, sum(s <= most for s in seconds))
-    yield Value("_sum", labels, math.fsum(seconds))
-    yield Value("_count", labels, len(seconds))
+        yield MetricLine("_bucket", {**labels, "le": bound}, sum(s <= most for s in seconds))
+    yield MetricLine("_sum", labels, math.fsum(seconds))
+    yield MetricLine("_count", labels, len(seconds))

@@ -26,7 +26,7 @@ from railweave.framework.page.data.run_page import Known, page_of
 from railweave.framework.page.data.sentence import so_far
 from railweave.framework.page.data.series import series
 from railweave.framework.page.exports.exported_run import ExportedRun, iteration_of, jobs_of
-from railweave.framework.page.exports.prometheus import LinkLoads, metrics_text, scores_of, used
+from railweave.framework.page.exports.prometheus import LinkMetrics, metrics_text, scores_of, used
 from railweave.framework.page.serving.app import application, events_route, metrics_route, page_routes
 from railweave.framework.page.serving.feed import Feed
 from railweave.framework.page.serving.server import PageServer
@@ -158,10 +158,10 @@ class LivePage:
         return bool(np.delete(sample.link_score, self._chosen.links).min() < here.max() - NEWLY_WORST)
 
 
-def _loads(fabric: Fabric, samples: list[Sampled]) -> LinkLoads:
+def _loads(fabric: Fabric, samples: list[Sampled]) -> LinkMetrics:
     """Of all samples so far; `fabric` has emulated rates."""
     sent, last = np.sum([sample.sent_bytes for sample in samples], axis=0), samples[-1]
-    return LinkLoads(
+    return LinkMetrics(
         sent, used(fabric, sent, last.t_s), last.queue_bytes, scores_of(fabric, last.element_score)
     )
 

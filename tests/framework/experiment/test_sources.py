@@ -9,7 +9,7 @@ import pytest
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment.plan import load_plan, plan_from_keys, routed_from_keys
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.experiment.sources import lay_over_keys
 from railweave.framework.registry import Registers
 from tests.framework.experiment.experiments import refused, written
@@ -18,7 +18,7 @@ from tests.framework.experiment.experiments import refused, written
 def laid_over(
     keys: dict[str, object], registers: Registers, file: dict[str, object] | None = None
 ) -> dict[str, object]:
-    settings = Settings("a file", file or {})
+    settings = LayeredSettings("a file", file or {})
     assert lay_over_keys(settings, keys, registers) == {}
     return settings.value
 

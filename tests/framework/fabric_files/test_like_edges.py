@@ -10,14 +10,14 @@ import pytest
 from railweave.framework import api
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
-from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.fabric_files import like_edges, load, loading, text_of
 
 TEXT = text_of(api.topology("rail-only", domains=4, rails=4), "infragraph")[0]
 HEAD, EDGES = TEXT[: TEXT.rindex("\nedges:\n")], TEXT[TEXT.rindex("\nedges:\n") :]
 
 
-def problems(settings: Settings, keys: list[Key]) -> str:
+def problems(settings: LayeredSettings, keys: list[Key]) -> str:
     """What is said where something is wrong with each of the keys."""
     for key in keys:
         settings.report(key, str(key))

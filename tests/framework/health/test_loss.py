@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from tests.traffic.memory_fabric import Harm, MemoryFabric
 from tests.traffic.rocev2.test_delivery import COLLECTIVE, all_reduce, table
 
@@ -28,7 +28,7 @@ def seconds(loss: float, seed: int, packets: int, rate_bps: float, data_of: tupl
         )
     fabric.rate_bps = lambda src, dst, udp_src: rate_bps
     fabric.executor.use_entropies(table(RANKS, {}, rate_bps=rate_bps), 0.0)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(COLLECTIVE.inputs(schedule, 0))
     return fabric.run(schedule, buffers)
 

@@ -13,7 +13,7 @@ from railweave.framework.model.routes import all_pairs, starts
 from railweave.framework.solver import plain
 from railweave.framework.solver.fairness import fair_rates
 from railweave.framework.solver.network import Network
-from railweave.framework.solver.simulation import Simulation, SolverProgress
+from railweave.framework.solver.simulation import FlowSimulation, SolverProgress
 from railweave.framework.solver.tasks import Tasks
 from tests.framework.solver.exact import exact_ends
 
@@ -22,7 +22,7 @@ CODES = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", mark
 
 
 def ends(network: Network, tasks: Tasks, accelerated: bool, batch: float = 0.0) -> np.ndarray:
-    simulation = Simulation(network, accelerated, batch=batch)
+    simulation = FlowSimulation(network, accelerated, batch=batch)
     job = simulation.add(tasks)
     assert simulation.advance() == (job,)
     assert simulation.advance(simulation.now_s + 1) == ()
@@ -189,7 +189,7 @@ def test_all_to_all_takes_what_its_busiest_link_needs(accelerated: bool, network
     """1e6 B per pair, 100 Gb/s, 1 us a link; a link's first flows start when those of one hop arrive."""
     made = network()
     n = made.n_pairs
-    simulation = Simulation(made, accelerated, batch=0.0)
+    simulation = FlowSimulation(made, accelerated, batch=0.0)
     simulation.add(Tasks(np.arange(n), np.full(n, 8e6)))
     simulation.advance()
     assert simulation.now_s * 1e6 == pytest.approx(expected_us, rel=1e-9)
@@ -218,7 +218,7 @@ def test_compiled_code_gives_the_same_events_and_times(monkeypatch: pytest.Monke
         )  # fmt: skip
         runs = []
         for accelerated in (False, True, None, None):
-            simulation = Simulation(network, accelerated)
+            simulation = FlowSimulation(network, accelerated)
             job = simulation.add(tasks)
             simulation.advance()
             runs.append((simulation.counts["events"], simulation.end_s(job), simulation.carried_bits()))
@@ -251,7 +251,7 @@ def test_a_horizon_hides_no_end_from_an_event() -> None:
         )  # fmt: skip
         outcomes = []
         for accelerated in (False, True):
-            simulation = Simulation(network, accelerated, batch=batch)
+            simulation = FlowSimulation(network, accelerated, batch=batch)
             job = simulation.add(tasks)
             for until_s, then in ((20.0, broken), (60.0, network)):
                 simulation.advance(until_s)
@@ -266,7 +266,7 @@ def test_a_horizon_hides_no_end_from_an_event() -> None:
 @pytest.mark.parametrize("accelerated", CODES)
 def test_a_change_keeps_what_flows_have_left(accelerated: bool) -> None:
     """100 bits at 10 bit/s: 4 s, then 60 bits at 5, in all 16 s; none at rate 0 for 3 s."""
-    simulation = Simulation(line(10.0), accelerated)
+    simulation = FlowSimulation(line(10.0), accelerated)
     job = simulation.add(Tasks(np.array([0]), np.array([100.0])))
     assert simulation.advance(4.0) == ()
     assert simulation.now_s == 4.0
@@ -284,7 +284,7 @@ def test_a_change_keeps_what_flows_have_left(accelerated: bool) -> None:
 @pytest.mark.parametrize("accelerated", CODES)
 def test_a_job_that_is_dropped_gives_its_links_back(accelerated: bool) -> None:
     """80 bits next to another flow at 10 bit/s: 2 s at half the rate, then 70 alone."""
-    simulation = Simulation(line(10.0, uses=((0,), (0,))), accelerated)
+    simulation = FlowSimulation(line(10.0, uses=((0,), (0,))), accelerated)
     kept = simulation.add(Tasks(np.array([0]), np.array([80.0])))
     dropped = simulation.add(Tasks(np.array([1, 1]), np.array([100.0, 1.0])))
     assert simulation.advance(2.0) == ()
@@ -298,7 +298,7 @@ def test_a_job_that_is_dropped_gives_its_links_back(accelerated: bool) -> None:
 @pytest.mark.parametrize("accelerated", CODES)
 def test_jobs_share_and_end_one_by_one(accelerated: bool) -> None:
     """Two pairs over one link of 10 bit/s: 40 bits alone until 2 s, then half the rate each."""
-    simulation = Simulation(line(10.0, uses=((0,), (0,))), accelerated)
+    simulation = FlowSimulation(line(10.0, uses=((0,), (0,))), accelerated)
     first = simulation.add(Tasks(np.array([0]), np.array([40.0])))
     second = simulation.add(Tasks(np.array([1]), np.array([100.0])), at_s=2.0)
     empty = simulation.add(Tasks(np.empty(0, np.int32), np.empty(0)))
@@ -318,7 +318,7 @@ def test_jobs_share_and_end_one_by_one(accelerated: bool) -> None:
 
 
 def test_pairs_without_links_or_capacity_stand() -> None:
-    simulation = Simulation(line(1.0, 0.0, uses=((), (1,), (0,))), False)
+    simulation = FlowSimulation(line(1.0, 0.0, uses=((), (1,), (0,))), False)
     simulation.add(Tasks(np.array([0, 1, 2]), np.array([5.0, 5.0, 5.0])))
     assert simulation.advance() == ()
     assert simulation.now_s == 5.0
@@ -330,7 +330,7 @@ def test_progress_is_reported_and_may_end_the_run() -> None:
         assert progress.done <= progress.total == 100_000
         raise KeyboardInterrupt
 
-    simulation = Simulation(line(1.0), False, progress=stop)
+    simulation = FlowSimulation(line(1.0), False, progress=stop)
     simulation.add(Tasks(np.array([0]), np.array([1.0]), repeat=np.array([100_000])))
     with pytest.raises(KeyboardInterrupt):
         simulation.advance()
@@ -359,7 +359,7 @@ def test_bad_networks_and_calls_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         line(-1.0)
     with pytest.raises(FabricError, match="out of range"):
         line(1.0, uses=((1,),))
-    simulation = Simulation(line(1.0), False)
+    simulation = FlowSimulation(line(1.0), False)
     with pytest.raises(FabricError, match="1 pairs"):
         simulation.add(Tasks(np.array([1]), np.array([1.0])))
     with pytest.raises(FabricError, match="keeps both"):
@@ -375,4 +375,4 @@ def test_bad_networks_and_calls_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         simulation.advance()
     monkeypatch.setattr("railweave.framework.solver.simulation.find_spec", lambda name: None)
     with pytest.raises(MachineError, match=r"railweave\[fluid\]"):
-        Simulation(line(1.0), True)
+        FlowSimulation(line(1.0), True)

@@ -17,7 +17,7 @@ from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.solver.quotient import NetworkState, Quotient
 from railweave.framework.solver.reduction import quotient, quotients
-from railweave.framework.solver.simulation import Simulation
+from railweave.framework.solver.simulation import FlowSimulation
 from railweave.framework.solver.symmetry import orbits
 from railweave.traffic.collectives.entries import Entries, rotations
 
@@ -59,7 +59,7 @@ def carried_out(
 ) -> tuple[Float, Float, Quotient]:
     """(n,): the end of every entry; (L,): the bits of every link; `change_s`: when the second state comes."""
     reduced = quotient(schedule, fabric, states, PACKET, symmetry=symmetry)
-    simulation = Simulation(reduced.networks[0], accelerated=False, batch=0.0)
+    simulation = FlowSimulation(reduced.networks[0], accelerated=False, batch=0.0)
     job = simulation.add(reduced.tasks, 0.0)
     for network in reduced.networks[1:]:
         simulation.advance(change_s)
@@ -148,7 +148,7 @@ def test_link_bytes_are_those_of_unequal_chunks(name: str, size: int, path_mtu: 
     schedule = planned(fabric, name, size)
     state = state_of(fabric, "hscore", schedule)
     reduced = quotient(schedule, fabric, (state,), packet)
-    simulation = Simulation(reduced.networks[0])
+    simulation = FlowSimulation(reduced.networks[0])
     simulation.add(reduced.tasks)
     simulation.advance()
     carried = np.append(simulation.carried_bits(), 0.0)[reduced.link_class] / 8
@@ -175,7 +175,7 @@ def test_jobs_may_have_no_transfer(traffic: tuple[str, ...]) -> None:
     state = state_of(fabric, "hscore", schedules["all-reduce"])
     for symmetry in (True, False):
         parts = quotients([schedules[name] for name in traffic], fabric, (state,), PACKET, symmetry=symmetry)
-        simulation = Simulation(parts[0].networks[0])
+        simulation = FlowSimulation(parts[0].networks[0])
         jobs = [simulation.add(part.tasks) for part in parts]
         while simulation.advance():
             pass

@@ -30,7 +30,7 @@ from railweave.framework.solver.quotient import Quotient
 from railweave.framework.solver.reduction import quotients
 from railweave.plugins.fluid import work
 from railweave.plugins.fluid.measurements import ModelSource
-from railweave.plugins.fluid.model import Model
+from railweave.plugins.fluid.model import FlowModel
 
 SLOW = "at=iter:2 degrade rail:1 to=20%"
 
@@ -294,7 +294,7 @@ def test_samples_that_are_left_out_would_change_nothing(
     keys: dict[str, Any] = {"domains": 4, "rails": 4, "iterations": 14, "health": {"dwell": "500ms"}}
     faults = [SLOW, "at=iter:8+300ms down link:g1.2->r2"]
     settled = run(registers, **keys, faults=faults)
-    monkeypatch.setattr(Model, "watched", True)
+    monkeypatch.setattr(FlowModel, "watched", True)
     always = run(registers, **keys, faults=faults)
     assert times_s(settled) == pytest.approx(times_s(always), rel=0.02)  # samples may lie elsewhere
     late = settled.reroutes[-1].t_s - always.reroutes[-1].t_s

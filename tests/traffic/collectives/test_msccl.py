@@ -21,7 +21,7 @@ from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.msccl_file import Algorithm, parse
 from railweave.traffic.collectives.msccl_flow import flow_of
 from railweave.traffic.collectives.rings import RingAllReduce
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from tests.traffic.collectives.link_queues import seconds
 from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 from tests.traffic.random_execution import COMBINE, execute
@@ -334,7 +334,7 @@ def test_local_steps_and_every_name_of_an_operation(
     assert what.kind == kind and what.notes(ring(n), range(n)) == ()
     assert schedule.size_bytes == 1 << 10 if n == 2 else schedule.size_bytes > 1000
     assert all(carried_out(schedule.expand(), what, seed) for seed in range(20))
-    buffers = Buffers(schedule.expand())
+    buffers = RankBuffers(schedule.expand())
     inputs = what.inputs(schedule, 1)
     buffers.fill(inputs)
     MemoryFabric(n, harm=Harm(loss=0.03), seed=1).run(schedule.expand(), buffers)

@@ -20,7 +20,7 @@ from railweave.topologies.ring import Ring
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.mscclpp_flow import plan_flow
 from railweave.traffic.collectives.mscclpp_plan import parse_plan
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 from tests.traffic.random_execution import execute
 
@@ -168,7 +168,7 @@ def test_the_example_is_right_in_any_order(dtype: str, size: int, seed: int) -> 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_the_example_is_right_over_a_transport_that_loses_packets(dtype: str) -> None:
     what, schedule = Msccl(str(EXAMPLE)), made(str(EXAMPLE), 4, 5000, dtype)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     inputs = what.inputs(schedule, 1)
     buffers.fill(inputs)
     assert count_wrong(what, buffers, inputs) > 0

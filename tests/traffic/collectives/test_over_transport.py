@@ -12,7 +12,7 @@ from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
 from railweave.topologies.rail_only import RailOnly
 from railweave.traffic import plugin
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 
 REGISTER = Registers([("traffic", plugin)])["collective"]
@@ -34,7 +34,7 @@ def test_nothing_is_wrong_and_a_lost_result_is(name: str, dtype: str) -> None:
     given = {k: v for k, v in options.items() if k in known}
     algorithm = thing.configured(resolve(name, thing.parameters, given))
     schedule = algorithm.schedule(fabric, range(4), 5000, dtype, "sum").expand()
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     inputs = algorithm.inputs(schedule, 1)
     buffers.fill(inputs)
     assert count_wrong(algorithm, buffers, inputs) > 0

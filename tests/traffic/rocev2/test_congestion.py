@@ -11,7 +11,7 @@ from railweave.framework import api
 from railweave.framework.hookspecs import Collective
 from railweave.framework.model import EntropyTable, Fabric, Schedule
 from railweave.framework.model.addressing import ENTROPY_BASE
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.congestion import Congestion
 from railweave.traffic.rocev2.tuning import Tuning
 from tests.traffic.memory_fabric import Harm, MemoryFabric
@@ -56,7 +56,7 @@ def schedule_of(collective: Collective, size: int) -> Schedule:
 
 def seconds(overloaded: OverloadedFabric, schedule: Schedule) -> tuple[float, int]:
     """Of one iteration, and how many packets were sent again. No pair may be given up."""
-    executor, buffers, before = overloaded.executor, Buffers(schedule), overloaded.executor.counts()
+    executor, buffers, before = overloaded.executor, RankBuffers(schedule), overloaded.executor.counts()
     executor.prepare(schedule, buffers)
     executor.begin(overloaded.now)
 
@@ -115,7 +115,7 @@ def test_losses_on_a_link_that_is_shaped_leave_the_window_as_it_is(slower: int) 
     shaped.rate_bps = lambda src, dst, udp_src: SHAPED_BPS / slower
     shaped.executor.use_entropies(entropies(SHAPED_BPS), 0.0)
     senders = [shaped.executor.pair(src, (src + 1) % N).sender for src in range(N)]
-    shaped.run(schedule, Buffers(schedule))
+    shaped.run(schedule, RankBuffers(schedule))
     assert shaped.executor.counts()["retransmitted"] > 200
     assert all(sender.window == sender.congestion.window == 64 for sender in senders)
 
@@ -132,7 +132,7 @@ def test_links_that_are_shaped_later_have_their_windows_at_once() -> None:
     overloaded.executor.use_entropies(entropies(SHAPED_BPS), overloaded.now)
     assert sender.window == Tuning(max_window=256).window([SHAPED_BPS], [2.0], [0.0], MTU + 58) == 96
     schedule = schedule_of(COLLECTIVES["send-recv"], 400 * MTU)
-    overloaded.executor.prepare(schedule, Buffers(schedule))
+    overloaded.executor.prepare(schedule, RankBuffers(schedule))
     overloaded.executor.begin(overloaded.now)
     while overloaded.executor.pending:
         overloaded.executor.step([], overloaded.now)

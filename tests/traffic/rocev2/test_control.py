@@ -20,7 +20,7 @@ from railweave.traffic.controls.dcqcn import Dcqcn
 from railweave.traffic.controls.nscc import Nscc
 from railweave.traffic.controls.swift import Swift
 from railweave.traffic.packets import Opcode
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.control import Controlling, PairControl
 from railweave.traffic.rocev2.tuning import Tuning
 from tests.traffic.memory_fabric import RATE_BPS, Harm, MemoryFabric, count_wrong
@@ -91,7 +91,7 @@ class Told(CongestionControl):
 
 def carried(fabric: MemoryFabric, packets: int) -> float:
     schedule = one_message(packets * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.arange(packets * 64, dtype=np.int32), np.zeros(packets * 64, np.int32)])
     seconds = fabric.run(schedule, buffers)
     assert buffers.compare([np.arange(packets * 64, dtype=np.int32)] * 2) == (2 * packets * 64, 0)
@@ -163,7 +163,7 @@ def incast(control: CongestionControl, iterations: int = 3) -> tuple[MemoryFabri
     schedule = collective.schedule(ranks, range(5), 5 * 60 * 256, "int32", "sum").expand()
     for seed in range(iterations):
         waits.clear()
-        buffers, inputs = Buffers(schedule), collective.inputs(schedule, seed)
+        buffers, inputs = RankBuffers(schedule), collective.inputs(schedule, seed)
         buffers.fill(inputs)
         fabric.run(schedule, buffers)
         assert count_wrong(collective, buffers, inputs) == 0

@@ -17,7 +17,7 @@ from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.tuning import Tuning
 from railweave.traffic.service import describe_stuck
 from tests.traffic.memory_fabric import RATE_BPS, Harm, MemoryFabric, count_wrong
@@ -33,7 +33,7 @@ def all_reduce(n: int, size: int, dtype: str = "float32", redop: str = "sum") ->
 
 
 def wrong_after(fabric: MemoryFabric, schedule: Schedule, iterations: int = 1) -> int:
-    buffers, wrong = Buffers(schedule), 0
+    buffers, wrong = RankBuffers(schedule), 0
     for iteration in range(iterations):
         inputs = COLLECTIVE.inputs(schedule, iteration)
         buffers.fill(inputs)
@@ -103,7 +103,7 @@ def test_what_comes_last_over_a_slow_path_is_acknowledged_at_once() -> None:
     fabric.rate_bps = lambda src, dst, udp_src: RATE_BPS / 4 if udp_src == ENTROPY_BASE else RATE_BPS
     fabric.executor.use_entropies(table(2, {(0, 1): 2}), 0.0)
     schedule = one_message(30 * 256)  # the last packet takes the fast path
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.arange(30 * 64, dtype=np.int32), np.zeros(30 * 64, np.int32)])
     fabric.run(schedule, buffers)
     assert fabric.executor.counts()["retransmitted"] == 0
@@ -123,7 +123,7 @@ def test_numbers_wrap_after_24_bits() -> None:
 def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> None:
     fabric = MemoryFabric(2, tuning=Tuning(min_window=16))
     schedule = one_message(200 * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.arange(200 * 64, dtype=np.int32), np.zeros(200 * 64, np.int32)])
     seconds = fabric.run(schedule, buffers)
     counted = fabric.executor.counts()
@@ -146,7 +146,7 @@ def test_windows_follow_the_rate(rate_bps: float, delay: float, window: int) -> 
     fabric = MemoryFabric(2, tuning=Tuning(target_delay=delay, min_window=4))
     fabric.executor.use_entropies(table(2, {}, rate_bps), 0.0)
     schedule = one_message(400 * 256)
-    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
     fabric.executor.begin(0.0)
     assert len(fabric.seen) == fabric.executor.pair(0, 1).sender.window == window
 
@@ -155,7 +155,7 @@ def test_nothing_is_sent_before_an_iteration_that_took_long_to_prepare() -> None
     """More senders than one pass serves: the others follow in the pass that had begun before, which ends with
     the clock that it began with."""
     fabric, schedule = MemoryFabric(20, tuning=Tuning(min_window=16)), all_reduce(20, 20 * 16 * 256)
-    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
     fabric.executor.begin(6.0)
     assert fabric.executor.pending
     fabric.executor.tick(0.1)
@@ -168,7 +168,7 @@ def test_first_transmissions_spread_evenly_over_the_paths_of_the_table_in_force(
     fabric = MemoryFabric(2)
     fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
     schedule = one_message(301 * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.arange(301 * 64, dtype=np.int32)] * 2)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -185,7 +185,7 @@ def test_first_transmissions_spread_evenly_over_the_paths_of_the_table_in_force(
 def test_tables_that_leave_a_pair_as_it_is_do_not_start_its_turn_again() -> None:
     fabric = MemoryFabric(2)
     schedule = one_message(301 * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.arange(301 * 64, dtype=np.int32)] * 2)
     fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
     fabric.executor.prepare(schedule, buffers)
@@ -207,7 +207,7 @@ def test_a_reroute_in_the_middle_loses_and_repeats_nothing() -> None:
     fabric.executor.use_entropies(table(2, {}), 0.0)
     schedule = one_message(300 * 256)
     inputs = [np.arange(300 * 64, dtype=np.int32), np.zeros(300 * 64, np.int32)]
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(inputs)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -223,7 +223,7 @@ def test_five_reroutes_a_second_stay_right() -> None:
     fabric = MemoryFabric(4, harm=Harm(loss=0.01), seed=5)
     schedule = all_reduce(4, 400_000)
     inputs = COLLECTIVE.inputs(schedule, 0)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(inputs)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -257,7 +257,7 @@ def test_one_percent_loss_keeps_70_percent_of_the_rate() -> None:
         fabric = MemoryFabric(4, harm=Harm(loss=loss), seed=4)
         fabric.executor.use_entropies(table(4, {}), 0.0)
         schedule = all_reduce(4, 1 << 19)
-        buffers = Buffers(schedule)
+        buffers = RankBuffers(schedule)
         buffers.fill(COLLECTIVE.inputs(schedule, 0))
         times.append(fabric.run(schedule, buffers))
     assert times[0] / times[1] >= 0.7
@@ -274,7 +274,7 @@ def test_a_path_that_dies_for_a_while_costs_little_more_than_the_outage() -> Non
     times = []
     for each in (healthy, fabric):
         schedule = all_reduce(2, 1 << 17)
-        buffers = Buffers(schedule)
+        buffers = RankBuffers(schedule)
         inputs = COLLECTIVE.inputs(schedule, 0)
         buffers.fill(inputs)
         times.append(each.run(schedule, buffers))
@@ -287,7 +287,7 @@ def test_new_paths_end_the_backoff_at_once() -> None:
     fabric.executor.use_entropies(table(2, {}), 0.0)
     fabric.alive = lambda src, dst, udp_src: udp_src != ENTROPY_BASE
     schedule = one_message(10 * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.ones(640, np.int32)] * 2)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -305,7 +305,7 @@ def test_what_was_under_way_on_a_dead_path_is_not_as_patient_as_the_long_one_tha
     fabric.executor.use_entropies(table(2, {}), 0.0)
     fabric.alive = lambda src, dst, udp_src: src or udp_src != ENTROPY_BASE or fabric.now < 0.1
     schedule = one_message(500 * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.ones(500 * 64, np.int32)] * 2)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -327,7 +327,7 @@ def test_a_new_path_is_tried_within_its_timeout_however_long_the_old_one_was_wai
     fabric.executor.use_entropies(replace(slow, depth=np.full(len(slow.depth), 40.0)), 0.0)
     fabric.alive = lambda src, dst, udp_src: udp_src != ENTROPY_BASE
     schedule = one_message(10 * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.ones(640, np.int32)] * 2)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -348,7 +348,7 @@ def test_a_pair_is_given_four_timeouts_of_the_path_that_its_packets_are_on() -> 
     fabric.executor.use_entropies(replace(slow, depth=np.full(len(slow.depth), 40.0)), 0.0)
     fabric.alive = lambda src, dst, udp_src: False
     schedule = one_message(256)
-    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
     fabric.executor.begin(0.0)
     fabric.advance(lambda: fabric.now > 0.1)
     before = fabric.executor.pair(0, 1).sender.timing.timeout
@@ -364,7 +364,7 @@ def test_the_last_packet_of_the_budget_asks_for_an_answer() -> None:
     fabric = MemoryFabric(2, tuning=Tuning(send_budget_bytes=3 * FULL))
     fabric.executor.use_entropies(table(2, {}), 0.0)
     schedule = one_message(64 * 256)
-    fabric.run(schedule, Buffers(schedule))
+    fabric.run(schedule, RankBuffers(schedule))
     assert fabric.executor.counts()["retransmitted"] == 0
 
 
@@ -372,7 +372,7 @@ def test_silent_ranks_are_named() -> None:
     fabric = MemoryFabric(4, tuning=Tuning(dead_after=5))
     fabric.alive = lambda src, dst, udp_src: 2 not in (src, dst)
     schedule = all_reduce(4, 1 << 14)
-    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
     fabric.executor.begin(0.0)
     fabric.advance(lambda: bool(fabric.executor.stuck(fabric.now)))
     assert fabric.now == pytest.approx(5, abs=0.1)
@@ -395,7 +395,7 @@ def test_a_pair_whose_answers_wait_behind_the_data_of_its_rank_is_not_given_up(t
     src, dst = np.nonzero(~np.eye(8, dtype=bool))
     entries.add(src, dst, first=4096 * src, length=4096)
     schedule = entries.build("send", 8 * 4096, "int32", "sum")
-    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
     fabric.executor.begin(0.0)
     progress = fabric.executor.progress
 
@@ -411,7 +411,7 @@ def test_after_a_failure_the_next_iteration_is_right() -> None:
     cut = True
     fabric.alive = lambda src, dst, udp_src: not cut
     schedule = all_reduce(3, 1 << 14)
-    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
     fabric.executor.begin(0.0)
     fabric.advance(lambda: fabric.now > 1)
     fabric.executor.abandon()
@@ -427,7 +427,7 @@ def test_the_send_budget_bounds_what_is_in_flight(budget_packets: int) -> None:
     )
     schedule = all_reduce(4, 1 << 14)
     inputs = COLLECTIVE.inputs(schedule, 0)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(inputs)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -459,7 +459,7 @@ def test_a_receiver_ten_times_slower_bounds_what_is_held() -> None:
     packets = 2000
     schedule = one_message(packets * 256)
     inputs = [np.arange(packets * 64, dtype=np.int32), np.zeros(packets * 64, np.int32)]
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(inputs)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
@@ -483,7 +483,7 @@ def test_phases_of_a_hierarchical_run_add_up_and_meet_its_closed_form() -> None:
     algorithm = HierarchicalAllReduce()
     schedule = algorithm.schedule(shape, range(6), 6 * 256 * 20, "int32", "sum").expand()
     fabric = MemoryFabric(6, tuning=Tuning(min_window=16))
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(algorithm.inputs(schedule, 0))
     seconds = fabric.run(schedule, buffers)
     progress = fabric.executor.progress

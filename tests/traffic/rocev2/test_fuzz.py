@@ -14,7 +14,7 @@ from railweave.traffic.rocev2.port import SHAPES_KEPT, Port
 from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
 from tests.traffic.memory_fabric import FRAME_AT, MemoryFabric, count_wrong
-from tests.traffic.rocev2.test_delivery import COLLECTIVE, Buffers, all_reduce
+from tests.traffic.rocev2.test_delivery import COLLECTIVE, RankBuffers, all_reduce
 
 INPUTS = 100_000
 
@@ -62,7 +62,7 @@ def hostile(rng: random.Random, good: list[bytes]) -> bytes:
 def test_nothing_crashes_and_nothing_bad_is_accepted() -> None:
     fabric = MemoryFabric(2)
     schedule = all_reduce(2, 4096)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(COLLECTIVE.inputs(schedule, 0))
     fabric.run(schedule, buffers)
     good = [frame for _, _, _, frame in fabric.seen]
@@ -94,7 +94,7 @@ def test_a_right_icrc_over_nonsense_changes_nothing() -> None:
     """Packets that someone signed properly but that fit no message: refused, and the numbers stay right."""
     fabric = MemoryFabric(2)
     schedule = all_reduce(2, 8192)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     inputs = COLLECTIVE.inputs(schedule, 0)
     buffers.fill(inputs)
     fabric.executor.prepare(schedule, buffers)

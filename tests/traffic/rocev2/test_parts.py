@@ -16,7 +16,7 @@ from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.packets import Opcode
 from railweave.traffic.rocev2.batch import SLOTS, Batch
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.headers import Head
 from railweave.traffic.rocev2.messages import Message, holding, packet_count
 from railweave.traffic.rocev2.progress import TransferProgress
@@ -151,7 +151,7 @@ def test_wrong_elements_are_counted_each() -> None:
         RailOnly().build({"domains": 1, "rails": 3}), range(3), 4000, "int32", "sum"
     ).expand()
     inputs = collective.inputs(schedule, 1)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(inputs)
     for rank in range(3):
         buffers.slice(rank, 0, 0, 4000)[:] = collective.expected(schedule, inputs, rank)

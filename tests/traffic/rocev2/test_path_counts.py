@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from railweave.framework.model.addressing import ENTROPY_BASE
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.rocev2.tuning import Tuning
 from tests.traffic.memory_fabric import MemoryFabric
 from tests.traffic.rocev2.test_delivery import one_message, table
@@ -18,7 +18,7 @@ PACKETS, PATHS, GREY = 600, 3, 1
 
 def begun(fabric: MemoryFabric) -> None:
     schedule = one_message(PACKETS * 256)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill([np.arange(PACKETS * 64, dtype=np.int32)] * 2)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(fabric.now)

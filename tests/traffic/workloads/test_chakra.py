@@ -15,7 +15,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.registry import load_plugins as registers
 from railweave.topologies.torus import Torus
 from railweave.traffic import plugin
-from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.workloads.chakra import Chakra
 from tests.traffic.collectives.link_queues import seconds
 from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
@@ -186,7 +186,7 @@ def test_over_the_transport_nothing_is_wrong(dtype: str) -> None:
     """Its own executor, in memory and with lossy links; and it counts what is missing before."""
     work = Chakra(PIPELINE)
     schedule = planned(work, rails(2, 4), 5000, dtype)
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     inputs = work.inputs(schedule, 1)
     buffers.fill(inputs)
     assert count_wrong(work, buffers, inputs) > 0

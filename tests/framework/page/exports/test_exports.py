@@ -25,7 +25,7 @@ from railweave.framework.cli import main
 from railweave.framework.page.data.samples import read_rank_times
 from railweave.framework.page.exports import perfetto
 from railweave.framework.page.exports.exported_run import read_run
-from railweave.framework.page.exports.prometheus import Value, message_range, metric
+from railweave.framework.page.exports.prometheus import MetricLine, message_range, metric
 
 TITLE = 'a "quoted"\nrun\\'
 """A name that has to be escaped in labels."""
@@ -111,7 +111,9 @@ def test_point_to_point_has_names_of_its_own(tmp_path: Path) -> None:
 def test_any_label_and_help_is_read_back(label: str, help_: str) -> None:
     """The parser reads lines, and takes a carriage return for the end of one."""
     label, help_ = label.replace("\r", ""), " ".join(help_.split())
-    (family,) = text_string_to_metric_families(metric("m", "gauge", help_, [Value("", {"of": label}, 2)]))
+    (family,) = text_string_to_metric_families(
+        metric("m", "gauge", help_, [MetricLine("", {"of": label}, 2)])
+    )
     ((_, labels, value, *_),) = family.samples
     assert (labels, value) == ({"of": label}, 2)
 

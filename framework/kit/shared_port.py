@@ -16,7 +16,7 @@ BEGIN, SEND, ACKNOWLEDGE, NOTIFY, LOSE, WAKE = range(6)
 ROUNDING = 1e-9
 
 
-class Functions(NamedTuple):
+class ControlFunctions(NamedTuple):
     """The functions of a control, as they are or compiled."""
 
     start: Callable[..., Any]
@@ -28,12 +28,12 @@ class Functions(NamedTuple):
     received: Callable[..., Any]
 
     @classmethod
-    def of(cls, control: CongestionControl) -> "Functions":
+    def of(cls, control: CongestionControl) -> "ControlFunctions":
         return cls(*(getattr(control, name) for name in cls._fields))
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class SharedPort:
     """Where all flows meet, and the way there and back: the rate of every line (bytes/s), the round trip of a
     packet and its answer on idle links (ps), wire bytes of a packet, room (bytes), and the ramp of marks at
     enqueue: none up to a queue of `kmin` bytes, `pmax` of all just below `kmax`, all from there on."""
@@ -58,7 +58,7 @@ class Port:
 
 
 @dataclass(slots=True)
-class Flow:
+class GreedyFlow:
     """A flow that always has something to send, from `begins` on."""
 
     number: int
@@ -87,21 +87,25 @@ class Carried:
     notifications: int = 0
 
 
-class Bottleneck:
+class PortRun:
     """A run of flows over one port. Raises Broken for a control whose window, rate or wake is out of its
     bounds."""
 
     def __init__(
-        self, control: CongestionControl, port: Port, begins: list[int], functions: Functions | None = None
+        self,
+        control: CongestionControl,
+        port: SharedPort,
+        begins: list[int],
+        functions: ControlFunctions | None = None,
     ) -> None:
         self.port, self.now, self.seen = port, 0, Carried()
-        self._calls, self._least = functions or Functions.of(control), control.least_rate * port.line
+        self._calls, self._least = functions or ControlFunctions.of(control), control.least_rate * port.line
         self._draws, self._heap = Random(1), list[tuple[int, int, int, int, int, bool]]()
         self._order, self._busy_until, self._packet_ps = 0, 0.0, port.packet_ps
         self.flows = []
         for number, at in enumerate(begins):
             far = control.receiver_record()
-            flow = Flow(number, control.sender_record()[0], None if far is None else far[0])
+            flow = GreedyFlow(number, control.sender_record()[0], None if far is None else far[0])
             self.flows.append(flow)
             self._at(at, BEGIN, flow)
 
@@ -123,11 +127,11 @@ class Bottleneck:
         seen.delay /= max(seen.packets, 1)
         return seen
 
-    def _at(self, when: float, what: int, flow: Flow, sent_at: int = 0, marked: bool = False) -> None:
+    def _at(self, when: float, what: int, flow: GreedyFlow, sent_at: int = 0, marked: bool = False) -> None:
         self._order += 1
         heappush(self._heap, (int(when), self._order, what, flow.number, sent_at, marked))
 
-    def _happen(self, what: int, flow: Flow, sent_at: int, marked: bool) -> None:
+    def _happen(self, what: int, flow: GreedyFlow, sent_at: int, marked: bool) -> None:
         calls, now, size = self._calls, self.now, self.port.mtu
         if what == BEGIN:
             self._call(flow, calls.start, now, self.port.line, self.port.base_rtt, 2, size)
@@ -152,7 +156,7 @@ class Bottleneck:
             self._call(flow)
         self._send(flow)
 
-    def _send(self, flow: Flow) -> None:
+    def _send(self, flow: GreedyFlow) -> None:
         """Send what window and rate allow now, and come back when the rate allows the next one."""
         size, s = self.port.mtu, flow.s
         while flow.in_flight == 0 or flow.in_flight + size <= s["window"]:
@@ -167,7 +171,7 @@ class Bottleneck:
             self._enqueue(flow)
             self._call(flow, self._calls.sent, self.now, size)
 
-    def _enqueue(self, flow: Flow) -> None:
+    def _enqueue(self, flow: GreedyFlow) -> None:
         """A packet reaches the port at once; the round trip lies behind it."""
         port, now, seen = self.port, self.now, self.seen
         waits = max(self._busy_until - now, 0.0)
@@ -186,7 +190,7 @@ class Bottleneck:
             self._at(answered, NOTIFY, flow)
         self._at(answered, ACKNOWLEDGE, flow, now, marked)
 
-    def _call(self, flow: Flow, function: Callable[..., Any] | None = None, *arguments: Any) -> None:
+    def _call(self, flow: GreedyFlow, function: Callable[..., Any] | None = None, *arguments: Any) -> None:
         """Call, and `woke` where its time has come; then see to bounds and the next wake."""
         s = flow.s
         if function is not None:
@@ -197,7 +201,7 @@ class Bottleneck:
             raise Broken(why)
         self.watch(flow)
 
-    def watch(self, flow: Flow) -> None:
+    def watch(self, flow: GreedyFlow) -> None:
         """Wake a flow in time, as its record says now."""
         if flow.s["wake"] < flow.wakes_at:
             flow.wakes_at = int(flow.s["wake"])
