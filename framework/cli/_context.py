@@ -3,13 +3,17 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import redirect_stdout
+from functools import wraps
+from typing import Any, TextIO
 
 import click
 
 from railweave.framework.cli import VERBOSE
 from railweave.framework.registry import PLURALS, Registers, load_plugins
 
+RESULTS = "railweave.results"
+"""Key of click's `ctx.meta`: the standard output of a command while it runs."""
 MINUTE_S = 60.0
 """Off a terminal, where no bar moves, there is a line of progress so often."""
 
@@ -18,7 +22,8 @@ def registers(ctx: click.Context) -> Registers:
     """The installed plugins, loaded once per command; tests pass their own as `obj`."""
     root = ctx.find_root()
     if not isinstance(root.obj, Registers):
-        root.obj = load_plugins()
+        with redirect_stdout(sys.stderr):
+            root.obj = load_plugins()
     return root.obj
 
 
@@ -27,7 +32,15 @@ def _verbose(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 def plain_command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds -v, which `ctx.meta[VERBOSE]` holds; the function receives the context."""
+    """Adds -v, which `ctx.meta[VERBOSE]` holds; the function receives the context. Meanwhile standard output
+    is for results (`print_text`), which programs read: what plugins print goes to standard error."""
+
+    @wraps(function)
+    def command(ctx: click.Context, /, *args: Any, **kwargs: Any) -> Any:
+        ctx.meta.setdefault(RESULTS, sys.stdout)
+        with redirect_stdout(sys.stderr):
+            return function(ctx, *args, **kwargs)
+
     return click.option(
         "-v",
         "--verbose",
@@ -36,7 +49,7 @@ def plain_command(function: Callable[..., Any]) -> Callable[..., Any]:
         expose_value=False,
         callback=_verbose,
         help="Say more; show tracebacks.",
-    )(click.pass_context(function))
+    )(click.pass_context(command))
 
 
 def json_command(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,6 +67,20 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+def results_stream() -> TextIO:
+    """Where the results of the command go."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or RESULTS not in ctx.meta:
+        return sys.stdout
+    stream: TextIO = ctx.meta[RESULTS]
+    return stream
+
+
+def print_text(text: object, *, nl: bool = True, err: bool = False) -> None:
+    """A result on stdout, or on stderr where stdout has JSON."""
+    click.echo(text, sys.stderr if err else results_stream(), nl)
+
+
 def json_text(name: str, version: int = 1, /, **content: object) -> str:
     """JSON with schema name and version as in results."""
     document = {"schema": {"name": f"railweave.{name}", "version": version}, **content}
@@ -62,7 +89,7 @@ def json_text(name: str, version: int = 1, /, **content: object) -> str:
 
 def print_json(name: str, version: int = 1, /, **content: object) -> None:
     """The same on stdout."""
-    click.echo(json_text(name, version, **content), nl=False)
+    print_text(json_text(name, version, **content), nl=False)
 
 
 def show_offers(ctx: click.Context, kind: str, *, as_json: bool) -> None:
@@ -83,7 +110,7 @@ def show_offers(ctx: click.Context, kind: str, *, as_json: bool) -> None:
     if as_json:
         print_json(PLURALS[kind], **{PLURALS[kind]: entries})
     else:
-        click.echo(table((kind, *["fabrics"] * serves, "options", "summary"), rows))
+        print_text(table((kind, *["fabrics"] * serves, "options", "summary"), rows))
 
 
 def _yaml(value: object) -> str:
@@ -103,7 +130,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         grid.add_column(title, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(str(cell)) for cell in row))
-    console = Console(width=None if sys.stdout.isatty() else 10_000, color_system=None, highlight=False)
+    stream = results_stream()
+    console = Console(
+        file=stream, width=None if stream.isatty() else 10_000, color_system=None, highlight=False
+    )
     with console.capture() as captured:
         console.print(grid)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())

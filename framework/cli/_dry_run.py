@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import click
-
 from railweave.framework.api.forecast import check_memory, forecast
-from railweave.framework.cli._context import json_text, print_json, table
+from railweave.framework.cli._context import json_text, print_json, print_text, table
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.plan import Plan
@@ -54,9 +52,9 @@ def show(
     if as_json:
         print_json("dry-run", **figures)
     else:
-        click.echo(f"{fabric.kind}: {fabric.n_gpus} GPUs, {fabric.n_links} links")
+        print_text(f"{fabric.kind}: {fabric.n_gpus} GPUs, {fabric.n_links} links")
         head = ("job", "ranks", "size", "pairs", "transfers", "sent")
-        click.echo(table(head, [
+        print_text(table(head, [
             (job["job"], job["ranks"], units.size(job["size_bytes"]), job["pairs"], job["transfers"],
              f"{job['sent_bytes'] / 1e9:.3g} GB")
             for job in figures["iterations"]
@@ -66,7 +64,7 @@ def show(
         events = "" if ahead.events is None else f"; at most {ahead.events} events"
         limit = "" if machine_bytes is None else f" of {machine_bytes / 1e9:.3g} GB"
         name = plan.experiment.engine.name
-        click.echo(
+        print_text(
             f"takes {takes}{limit}{at}{events}" if takes else f"engine {name} does not say what a run takes"
         )
     check_estimate(plan, registers, longest_s)

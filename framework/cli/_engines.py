@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from railweave.framework.api.labs import compare_cases
 from railweave.framework.api.studies import Agreement, engines_of, run_on_all
 from railweave.framework.cli import VERBOSE
-from railweave.framework.cli._context import print_json, registers, table
+from railweave.framework.cli._context import print_json, print_text, registers, table
 from railweave.framework.cli._live import Live
 from railweave.framework.cli._options import overrides_of
 from railweave.framework.cli._signals import raised_signals
@@ -68,7 +68,7 @@ def compare_engines(
         more = {} if len(figures) == 1 else {"agreements": figures}
         print_json("compare-engines", experiment=pinned.document(), agreement=figures[0], **more)
     else:
-        click.echo("\n\n".join(shown(agreement) for agreement in agreements))
+        print_text("\n\n".join(shown(agreement) for agreement in agreements))
 
 
 def _compare_many(

@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from railweave.framework.api import labs
-from railweave.framework.cli._context import example, json_command, print_json, registers, sentence, table
+from railweave.framework.cli._context import (
+    example,
+    json_command,
+    print_json,
+    print_text,
+    registers,
+    sentence,
+    table,
+)
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.parameters import Parameter, resolve
 
@@ -67,9 +75,9 @@ def _show(figures: Mapping[str, Any], prefix: str = "") -> None:
         if isinstance(value, Mapping):
             _show(value, f"{prefix}{key}.")
         elif isinstance(value, list | tuple) and value and all(isinstance(row, Mapping) for row in value):
-            click.echo(table(list(value[0]), [[_text(cell) for cell in row.values()] for row in value]))
+            print_text(table(list(value[0]), [[_text(cell) for cell in row.values()] for row in value]))
         else:
-            click.echo(f"{prefix + key:<32} {_text(value)}")
+            print_text(f"{prefix + key:<32} {_text(value)}")
 
 
 def _text(value: object) -> str:

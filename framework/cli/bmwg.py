@@ -6,7 +6,7 @@ import click
 
 from railweave.framework.api.studies import bmwg as run_procedures
 from railweave.framework.api.studies import bmwg_procedures
-from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli._study import study_directory
@@ -56,10 +56,10 @@ def bmwg(ctx: click.Context, /, quick: bool, as_json: bool, **_: object) -> None
         print_json("bmwg", draft=DRAFT, engine=engine, quick=quick, procedures=rows, not_emulated=left_out)
         return
     cells = [(o.section, o.name, o.verdict or "failed", o.error or _words(o.figures)) for o in outcomes]
-    click.echo(table(("section", "procedure", "fidelity", "figures"), cells))
-    click.echo("\ntimes declared; not known: -")
+    print_text(table(("section", "procedure", "fidelity", "figures"), cells))
+    print_text("\ntimes declared; not known: -")
     for name, why in left_out.items():
-        click.echo(f"not emulated: {name}: {why}")
+        print_text(f"not emulated: {name}: {why}")
 
 
 def _label(point: object) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from railweave.framework.api.studies import campaign, scenarios
-from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli._study import study_directory
@@ -87,7 +87,7 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
     if as_json:
         print_json("chaos", 2, experiment=plan.document(), runs=rows, as_expected=len(rows) - len(bad))
     else:
-        click.echo(table(("what", "figure"), _summary(rows, plan.engine.packets)))
+        print_text(table(("what", "figure"), _summary(rows, plan.engine.packets)))
     if bad:
         raise RunFailedError(
             f"{len(bad)} of {runs} runs did not end as expected, first {bad[0]['number']}: {bad[0]['why']}"

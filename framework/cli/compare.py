@@ -29,7 +29,7 @@ from railweave.framework.api.studies import (
     variants_of,
 )
 from railweave.framework.cli import VERBOSE, _context
-from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli._study import study_directory
@@ -244,10 +244,10 @@ def _show_jobs(rows: Sequence[SharedRails], *, packets: bool) -> None:
         shown = ("-" if figure is None else f"{figure:.2f}" for figure in figures)
         verdicts = ", ".join(sorted(set(row.verdicts)))
         cells.append((f"{row.percent} %", row.repeats, *shown, row.wrong, verdicts))
-    click.echo(table(head, cells))
-    click.echo("interference of each job: time in company over time alone")
+    print_text(table(head, cells))
+    print_text("interference of each job: time in company over time alone")
     if not packets:
-        click.echo(
+        print_text(
             "a model runs equal jobs in lockstep, which is the worst case: on a lab they drift apart and "
             "lose less"
         )
@@ -260,6 +260,6 @@ def _show(rows: Sequence[Comparison]) -> None:
         figures = (row.healthy_us, row.faulted_us, *(row.spread_us or (None, None)), row.ratio)
         shown = ("-" if figure is None else f"{figure:.4g}" for figure in figures)
         cells.append((row.variant.name, row.repeats, *shown, row.wrong, ", ".join(sorted(set(row.verdicts)))))
-    click.echo(table(head, cells))
+    print_text(table(head, cells))
     scales = sorted({scale for row in rows for scale in row.rate_scales})
-    click.echo(f"declared times; rate scale {', '.join(f'{scale:.4g}' for scale in scales)} in all runs")
+    print_text(f"declared times; rate scale {', '.join(f'{scale:.4g}' for scale in scales)} in all runs")

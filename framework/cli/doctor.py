@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework.cli._context import example, json_command, print_json
+from railweave.framework.cli._context import example, json_command, print_json, print_text
 
 _MARKS = {True: "ok", False: "MISSING", None: "limited"}
 
@@ -27,8 +27,8 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     else:
         width = max((len(f.name) for f in checks), default=0)
         for finding in checks:
-            click.echo(f"{_MARKS[finding.ok]:<8} {finding.name:<{width}}  {finding.detail}")
+            print_text(f"{_MARKS[finding.ok]:<8} {finding.name:<{width}}  {finding.detail}")
             if finding.ok is not True and finding.fix:
-                click.echo(f"{'':<8} {'':<{width}}  fix: {finding.fix}")
+                print_text(f"{'':<8} {'':<{width}}  fix: {finding.fix}")
     if not able:
         ctx.exit(2)

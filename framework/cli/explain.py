@@ -9,7 +9,7 @@ import click
 
 from railweave.framework import api
 from railweave.framework.api.runs import AssumedScores, ExplainedPair, Fact, read_scores
-from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, table
 from railweave.framework.cli._options import RouteCommand, routed_of
 
 
@@ -67,15 +67,15 @@ def explain(
             facts={key: _plain(fact) for key, fact in pair.facts.items()},
         )
         return
-    click.echo(f"{pair.src} to {pair.dst} on {fabric.kind}, router {name}")
+    print_text(f"{pair.src} to {pair.dst} on {fabric.kind}, router {name}")
     if counting.first:
-        click.echo(
+        print_text(
             f"coordinates count from {counting.first}, as {scores} does; names such as "
             f"{fabric.node_name(src)} count from 0"
         )
     for fault in faults:
-        click.echo(f"after {fault.text}")
-    click.echo("\n" + _described(pair, same=src == dst))
+        print_text(f"after {fault.text}")
+    print_text("\n" + _described(pair, same=src == dst))
 
 
 def _described(pair: ExplainedPair, *, same: bool) -> str:

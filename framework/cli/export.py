@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from railweave.framework.cli._context import example, plain_command, registers
+from railweave.framework.cli._context import example, plain_command, print_text, registers
 from railweave.framework.errors import InputError
 
 FORMATS = ("prometheus", "inspector", "perfetto", "csv", "parquet")
@@ -35,4 +35,4 @@ def export(ctx: click.Context, /, run: Path, form: str, table: str | None, out: 
         raise InputError(f"--out {out}: not a file in a directory that exists. Give another.")
     data = exported(run, form, registers(ctx), table)
     write_whole(out, data)
-    click.echo(f"written to {out}, {len(data) / 1e3:.3g} kB")
+    print_text(f"written to {out}, {len(data) / 1e3:.3g} kB")

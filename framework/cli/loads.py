@@ -7,7 +7,7 @@ import numpy as np
 
 from railweave.framework import api
 from railweave.framework.api.runs import LoadReport
-from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, table
 from railweave.framework.cli._options import RouteCommand, routed_of
 from railweave.framework.cli._progress_bar import progress_bar
 
@@ -84,13 +84,13 @@ def loads(ctx: click.Context, /, what: str, pattern_seed: int, top: int, as_json
             moved_pairs=report.moved,
         )
         return
-    click.echo(f"{demand.name} on {fabric.kind}, router {name}, {pairs} pairs; loads in {demand.unit}")
+    print_text(f"{demand.name} on {fabric.kind}, router {name}, {pairs} pairs; loads in {demand.unit}")
     for fault in faults:
-        click.echo(f"after {fault.text}")
-    click.echo("\n" + _described(report, busiest))
+        print_text(f"after {fault.text}")
+    print_text("\n" + _described(report, busiest))
     if faults:
         share = f"{report.moved} pairs ({report.moved / pairs:.1%})"
-        click.echo(f"moved by the faults, and back by their repair: {share}")
+        print_text(f"moved by the faults, and back by their repair: {share}")
 
 
 def _busiest(loads: LoadReport, top: int) -> list[dict[str, object]]:

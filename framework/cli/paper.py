@@ -5,7 +5,15 @@ from pathlib import Path
 
 import click
 
-from railweave.framework.cli._context import example, json_command, json_text, print_json, registers, table
+from railweave.framework.cli._context import (
+    example,
+    json_command,
+    json_text,
+    print_json,
+    print_text,
+    registers,
+    table,
+)
 from railweave.framework.cli._live import Live
 from railweave.framework.errors import ExperimentError, InputError
 from railweave.framework.experiment.engines import DEFAULT, predicting
@@ -76,11 +84,11 @@ def paper(
     if svg:
         _write(svg, _picture(rows[0]))
     if out:
-        click.echo(_write_page(out, papers, engine), err=as_json)
+        print_text(_write_page(out, papers, engine), err=as_json)
     if as_json:
         print_json("paper", items=[report.document(row, engine) for row in rows])
     elif out is None:
-        click.echo(table(*report.table_of(rows)))
+        print_text(table(*report.table_of(rows)))
     for row in rows:
         if row.error is not None:
             raise row.error
@@ -148,7 +156,7 @@ def _list(workbench: Workbench, engine: str, *, as_json: bool) -> None:
          "yes" if one.picture else "-", f"{NOT_YET}: {one.missing}" if one.missing else "computed")
         for paper, one in items
     ]  # fmt: skip
-    click.echo(table(("item", "paper", "place", "title", "method", "picture", "state"), rows))
+    print_text(table(("item", "paper", "place", "title", "method", "picture", "state"), rows))
 
 
 def _computed(
@@ -164,7 +172,7 @@ def _computed(
     for row in computed([item] if item else paper.items, workbench, inputs):
         if item is None:
             spent = f"{row.seconds:7.2f} s  {row.peak_mb:6.0f} MB" if row.state == "computed" else row.state
-            click.echo(f"{row.item.id}  {spent}", err=err)
+            print_text(f"{row.item.id}  {spent}", err=err)
         rows.append(row)
     return rows
 

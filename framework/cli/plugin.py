@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from railweave.framework.cli import _context
-from railweave.framework.cli._context import example, json_command, plain_command, print_json, registers
+from railweave.framework.cli._context import (
+    example,
+    json_command,
+    plain_command,
+    print_json,
+    print_text,
+    registers,
+)
 
 if TYPE_CHECKING:
     from railweave.framework.kit.check_report import Outcome
@@ -48,9 +55,9 @@ def new(ctx: click.Context, name: str, kind: str, directory: Path | None) -> Non
 
     target = Path(name) if directory is None else directory
     for path in new_plugin(kind, name, target, registers(ctx)):
-        click.echo(path)
+        print_text(path)
     install = shlex.join([sys.executable, "-m", "pip", "install", "-e", str(target)])
-    click.echo(f"\nNext:\n  {install}\n  railweave plugin check {name}\n  {filled(USES[kind], kind, name)}")
+    print_text(f"\nNext:\n  {install}\n  railweave plugin check {name}\n  {filled(USES[kind], kind, name)}")
 
 
 @plugin.command(
@@ -129,7 +136,7 @@ def check(
     if as_json:
         print_json("plugin.check", **report.document())
     else:
-        click.echo(report.verdict)
+        print_text(report.verdict)
     if not report.passed:
         ctx.exit(1)
 
@@ -143,7 +150,7 @@ def _lines(*, quiet: bool) -> tuple[Callable[["Outcome"], None], Callable[[str],
     def show_outcome(outcome: "Outcome") -> None:
         click.echo(clear, nl=False, err=True)
         if not quiet:
-            click.echo(outcome.text())
+            print_text(outcome.text())
 
     def progress(text: str) -> None:
         nonlocal said_s

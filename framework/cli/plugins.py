@@ -2,7 +2,7 @@
 
 import click
 
-from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 
 
 @click.command(epilog=example("railweave plugins --kind collective"))
@@ -26,4 +26,4 @@ def plugins(ctx: click.Context, kind: str | None, as_json: bool) -> None:
         names = ("kind", "name", "plugin", "summary")
         print_json("plugins", plugins=[dict(zip(names, row, strict=True)) for row in rows])
     else:
-        click.echo(table(("kind", "name", "plugin", "what it is"), rows))
+        print_text(table(("kind", "name", "plugin", "what it is"), rows))

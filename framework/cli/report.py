@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from railweave.framework.cli._context import example, plain_command, registers
+from railweave.framework.cli._context import example, plain_command, print_text, registers
 from railweave.framework.errors import InputError
 
 SWEEP = "sweep.yaml"
@@ -65,7 +65,7 @@ def report(
     else:
         page, path = page_of_run(run, registers(ctx)), out or run / "report.html"
     write_report(page, path)
-    click.echo(f"{page.sentence}\nwritten to {path}, {path.stat().st_size / 1e3:.0f} kB")
+    print_text(f"{page.sentence}\nwritten to {path}, {path.stat().st_size / 1e3:.0f} kB")
 
 
 def _of_study(directory: Path, path: Path) -> None:
@@ -78,7 +78,7 @@ def _of_study(directory: Path, path: Path) -> None:
     for name, text in figures.items():
         (path.parent / name).parent.mkdir(exist_ok=True)
         write_whole(path.parent / name, text.encode())
-    click.echo(f"{page.sentence}\nwritten to {path}, and {len(figures)} files in {path.parent / 'figures'}")
+    print_text(f"{page.sentence}\nwritten to {path}, and {len(figures)} files in {path.parent / 'figures'}")
 
 
 def _rows_as_parquet(directory: Path, path: Path) -> None:
@@ -90,4 +90,4 @@ def _rows_as_parquet(directory: Path, path: Path) -> None:
         )
     if not path.absolute().parent.is_dir():
         raise InputError(f"--parquet {path}: its directory does not exist. Give a file in one that does.")
-    click.echo(f"{as_parquet(directory, path)} rows written to {path}")
+    print_text(f"{as_parquet(directory, path)} rows written to {path}")

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from railweave.framework.cli import KEPT, VERBOSE
-from railweave.framework.cli._context import example, plain_command, registers, table
+from railweave.framework.cli._context import (
+    example,
+    plain_command,
+    print_text,
+    registers,
+    results_stream,
+    table,
+)
 from railweave.framework.cli._options import RunCommand, plan_of
 from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
@@ -182,12 +189,12 @@ def _show_result(result: "RunResult", directory: Path, *, quiet: bool, as_json: 
     from railweave.framework.results.nccl_table import nccl_table
 
     if as_json:
-        click.echo(result_json(result), nl=False)
-    terminal = (sys.stderr if as_json else sys.stdout).isatty()
+        print_text(result_json(result), nl=False)
+    terminal = (sys.stderr if as_json else results_stream()).isatty()
     columns = shutil.get_terminal_size().columns if terminal else None
-    click.echo(nccl_table(result, columns), nl=False, err=as_json)
+    print_text(nccl_table(result, columns), nl=False, err=as_json)
     if not quiet:
-        click.echo("\n" + report(result, directory), nl=False, err=as_json)
+        print_text("\n" + report(result, directory), nl=False, err=as_json)
     elif result.fidelity.verdict == "degraded":  # `invalid` is an error, see _check_success
         click.echo(f"fidelity degraded: {'; '.join(result.fidelity.reasons)}", err=True)
 
@@ -198,9 +205,9 @@ def _show_key_figures(result: "RunResult", *, as_json: bool) -> None:
 
     found = key_figures(result)
     cells = [(figure.name, figure.value, figure.meaning) for figure in found if figure.value != UNKNOWN]
-    click.echo("\n" + table(("figure", "value", "meaning"), cells), err=as_json)
+    print_text("\n" + table(("figure", "value", "meaning"), cells), err=as_json)
     if unknown := [figure.name for figure in found if figure.value == UNKNOWN]:
-        click.echo(f"not known: {', '.join(unknown)}", err=as_json)
+        print_text(f"not known: {', '.join(unknown)}", err=as_json)
 
 
 def _check_success(result: "RunResult") -> None:

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from railweave.framework.cli._context import example, plain_command, registers
+from railweave.framework.cli._context import example, plain_command, print_text, registers
 
 
 @click.command(
@@ -27,11 +27,11 @@ def schema(ctx: click.Context, document: str, form: str) -> None:
     if document == "result":
         from railweave.framework.results.result import json_schema
 
-        click.echo(json.dumps(json_schema(), indent=1))
+        print_text(json.dumps(json_schema(), indent=1))
         return
     from railweave.framework.experiment import reference
 
     if form == "markdown":
-        click.echo(reference.markdown(), nl=False)
+        print_text(reference.markdown(), nl=False)
     else:
-        click.echo(json.dumps(reference.json_schema(registers(ctx)), indent=1))
+        print_text(json.dumps(reference.json_schema(registers(ctx)), indent=1))

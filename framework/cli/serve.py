@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from railweave.framework.cli._context import example, plain_command, registers
+from railweave.framework.cli._context import example, plain_command, print_text, registers
 from railweave.framework.cli._page import check_packages
 from railweave.framework.errors import InputError
 
@@ -44,6 +44,6 @@ def serve(ctx: click.Context, /, path: Path, port: int) -> None:
         return campaign_page(source) if source.is_file() else page_of_run(source, loaded)
 
     with PageServer(browsing(path, token, page_of), port) as server:
-        click.echo(f"{server.url}/{token}/")
+        print_text(f"{server.url}/{token}/")
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()

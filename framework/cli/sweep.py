@@ -13,7 +13,7 @@ from railweave.framework import api
 from railweave.framework.api import studies
 from railweave.framework.api.studies import Ahead, Answer, Spread, Sweep, SweepResult, Tally, words
 from railweave.framework.cli import KEPT, _context
-from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 from railweave.framework.cli._dry_run import duration
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import RunFailedError
@@ -152,11 +152,11 @@ def _show(read: Sweep, directory: Path, result: SweepResult, *, as_json: bool) -
             lines=[asdict(line) for line in result.lines],
         )
     else:
-        click.echo("\n".join(_lines(read, result.lines)))
+        print_text("\n".join(_lines(read, result.lines)))
         if read.question:
-            click.echo(read.question)
-        click.echo(result.answer)
-        click.echo(f"{_counted(tally)}; rows in {directory / studies.ROWS}")
+            print_text(read.question)
+        print_text(result.answer)
+        print_text(f"{_counted(tally)}; rows in {directory / studies.ROWS}")
     if failures:
         listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
         raise RunFailedError(
@@ -226,7 +226,7 @@ def _show_tally(read: Sweep, directory: Path, tally: Tally, *, as_json: bool) ->
         named = {key.replace(" ", "_"): value for key, value in figures.items()}
         print_json("sweep-status", study=read.study.name, directory=str(directory), **named)
     else:
-        click.echo(table(("what", "count"), [*figures.items()]))
+        print_text(table(("what", "count"), [*figures.items()]))
 
 
 def _show_ahead(ahead: Ahead, *, as_json: bool) -> None:
@@ -238,4 +238,4 @@ def _show_ahead(ahead: Ahead, *, as_json: bool) -> None:
     how = "one lab after the other" if ahead.on_labs else "on all processors"
     tried = f"; one point was computed, in {ahead.tried_s:.2g} s" if ahead.tried_s is not None else ""
     text = f"about {' and '.join(takes)}, {how}{tried}" if takes else "no engine says what they take"
-    click.echo(f"{ahead.points} points, {ahead.missing} without a row: {text}")
+    print_text(f"{ahead.points} points, {ahead.missing} without a row: {text}")

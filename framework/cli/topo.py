@@ -13,6 +13,7 @@ from railweave.framework.cli._context import (
     json_command,
     plain_command,
     print_json,
+    print_text,
     registers,
     show_offers,
     table,
@@ -65,11 +66,11 @@ def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json:
     if form != "table":
         from railweave.framework.api import fabrics
 
-        click.echo(fabrics.graph(fabric, form), nl=False)
+        print_text(fabrics.graph(fabric, form), nl=False)
     elif as_json:
         print_json("fabric", **summary(fabric, every_link=every_link))
     else:
-        click.echo(describe(fabric, every_link=every_link))
+        print_text(describe(fabric, every_link=every_link))
 
 
 @topo.command(
@@ -95,7 +96,7 @@ def export(ctx: click.Context, /, name: str, form: str, **_: object) -> None:
     from railweave.framework.api import fabrics
 
     text, lost = fabrics.exported(_fabric(ctx, name), form)
-    click.echo(text, nl=False)
+    print_text(text, nl=False)
     for loss in lost:
         _note(f"left out of {form}: {loss}")
 
@@ -116,7 +117,7 @@ def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> Non
     if as_json:
         print_json("topology-metrics", kind=fabric.kind, options=dict(fabric.params), **asdict(measured))
     else:
-        click.echo(describe_metrics(fabric.kind, measured))
+        print_text(describe_metrics(fabric.kind, measured))
 
 
 @topo.command(
@@ -140,7 +141,7 @@ def cost(ctx: click.Context, /, name: str, prices: Path, as_json: bool, **_: obj
         figures = {**asdict(total), "price_per_gpu": total.price_per_gpu}
         print_json("topology-cost", kind=fabric.kind, options=dict(fabric.params), **figures)
     else:
-        click.echo(describe_cost(fabric.kind, total))
+        print_text(describe_cost(fabric.kind, total))
 
 
 def describe_cost(kind: str, total: "FabricCost") -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, table
 from railweave.framework.cli._in_lab import LabCommand, done_in_lab
 
 
@@ -30,7 +30,7 @@ def verify(ctx: click.Context, /, as_json: bool, **_: object) -> None:
             counts = row["counted"].values()
             shown = row | {"per link": f"{min(counts)} to {max(counts)}", "verdict": _verdict(row)}
             cells.append([shown[column] for column in head])
-        click.echo(table(head, cells))
+        print_text(table(head, cells))
     if not all(row["sound"] for row in rows):
         ctx.exit(1)
 

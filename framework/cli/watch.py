@@ -2,7 +2,7 @@
 
 import click
 
-from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, table
 from railweave.framework.cli._in_lab import LabCommand, done_in_lab
 
 
@@ -27,9 +27,9 @@ def watch(ctx: click.Context, /, seconds: float, as_json: bool, **_: object) -> 
         print_json("watch", experiment=plan.document(), **figures)
         return
     rows = [(name, f"{score:.2f}") for name, score in figures["elements"].items()]
-    click.echo(table(("element", "lowest score"), rows))
+    print_text(table(("element", "lowest score"), rows))
     cpu = ", ".join(f"{name} {share:.1%}" for name, share in figures["cpu"].items())
-    click.echo(
+    print_text(
         f"\nlowest link {figures['link']} {figures['link_score']:.2f}; {figures['measured']} of "
         f"{figures['links']} links measured by {plan.experiment.measure}; {figures['published']} changes "
         f"published, {len(figures['reroutes'])} reroutes in {seconds:g} s\nCPU of one core: {cpu}"

@@ -7,7 +7,7 @@ import click
 
 from railweave.framework import api
 from railweave.framework.api.studies import FACTORS, WhatIf
-from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.parameters import units
@@ -64,11 +64,11 @@ def what_if(ctx: click.Context, /, run: Path, times: str, as_json: bool, **_: ob
 
 def _show(rows: list[WhatIf]) -> None:
     head = ("engine", "GPUs", "healthy", "faulted", "no feedback", "gain", "bottleneck", "computed in")
-    click.echo(table(head, [_cells(row) for row in rows]))
-    click.echo("declared times of an iteration; gain: without feedback over with it, after the fault")
+    print_text(table(head, [_cells(row) for row in rows]))
+    print_text("declared times of an iteration; gain: without feedback over with it, after the fault")
     for row in rows:
         if row.refused:
-            click.echo(f"refused: {row.refused}")
+            print_text(f"refused: {row.refused}")
 
 
 def _cells(row: WhatIf) -> tuple[object, ...]:

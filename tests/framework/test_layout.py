@@ -125,3 +125,10 @@ def test_no_class_name_has_two_meanings() -> None:
                     place = f"{path.relative_to(FRAMEWORK.parent).as_posix()}:{node.lineno}"
                     places.setdefault(node.name.strip("_"), []).append(place)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_results_go_through_print_text() -> None:
+    """While a command runs, sys.stdout is standard error, for what plugins print."""
+    echoed = re.compile(r"click\.echo\((?!.*\berr=True)")
+    printing = {path.name for path in (FRAMEWORK / "cli").rglob("*.py") if echoed.search(path.read_text())}
+    assert printing == {"__init__.py", "_context.py", "_options.py", "completion.py"}

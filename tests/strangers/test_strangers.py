@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from railweave.framework.cli import main
 from railweave.framework.kit.plugin_check import check_plugin, kind_of
 from railweave.framework.registry import Registers, load_plugins
-from tests.strangers import by_path, every_path, ladder, last_in_line, steady
+from tests.strangers import by_path, every_path, ladder, last_in_line, steady, talker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
 KINDS = {
@@ -37,8 +37,16 @@ KINDS = {
 @pytest.fixture(scope="module")
 def registers() -> Registers:
     ours = load_plugins().manager.list_name_plugin()
-    strange = ("strange (strange)", ladder.diary), ("steady (steady)", steady)
-    return Registers([*ours, *strange, ("last (last)", last_in_line), ("paths (paths)", by_path)])
+    strange = ("strange (strange)", ladder.diary), ("steady (steady)", steady), ("talker (talker)", talker)
+    return Registers(
+        [
+            *ours,
+            *strange,
+            ("last (last)", last_in_line),
+            ("paths (paths)", by_path),
+            ("every (every)", every_path),
+        ]
+    )
 
 
 @pytest.fixture
@@ -114,6 +122,37 @@ def test_commands_know_it(words: tuple[str, ...], shown: str, call: Callable[...
     done = call(*words)
     assert done.exit_code == 0, done.output
     assert shown in done.output
+
+
+SMALL = ("--domains", "2", "--rails", "2")
+TALKING = ("--router", "talker", *SMALL)
+COMPUTED = (*TALKING, "--engine", "fluid", "--iterations", "3", "--fault", "at=iter:1 down rail:1")
+
+
+@pytest.mark.parametrize(
+    ("words", "method"),
+    [
+        (("run", *COMPUTED, "--json", "-"), "routes"),
+        (("run", *COMPUTED, "--json", "-", "--dry-run"), "routes"),
+        (("compare", *COMPUTED, "--repeat", "1", "--json"), "routes"),
+        (("explain", "0,0", "1,1", *TALKING, "--json"), "explain"),
+        (("loads", *TALKING, "--json"), "routes"),
+    ],
+)
+def test_what_it_prints_is_no_part_of_a_result(
+    words: tuple[str, ...], method: str, call: Callable[..., Result]
+) -> None:
+    """Standard output has the JSON alone, which programs read."""
+    done = call(*words)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["schema"]["name"].startswith("railweave.")
+    assert f"talker: {method}\n" in done.stderr
+
+
+def test_what_it_prints_is_no_part_of_a_text_either(call: Callable[..., Result]) -> None:
+    with_prints, without = (call("loads", *SMALL, "--router", name) for name in ("talker", "every-path"))
+    assert "talker:" in with_prints.stderr and with_prints.exit_code == without.exit_code == 0
+    assert with_prints.stdout == without.stdout.replace("every-path", "talker")
 
 
 @pytest.mark.parametrize(

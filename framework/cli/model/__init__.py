@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, table
 from railweave.framework.cli.model._options import RATE, SIZE, TIME, bundled, value_option
 from railweave.framework.cli.model.fleet import fleet
 from railweave.framework.cli.model.rail_only import allgather, cost
@@ -75,14 +75,14 @@ def optree(
             algorithms=[asdict(row) for row in rows],
         )
         return
-    click.echo(
+    print_text(
         f"{nodes} nodes, {wavelengths} wavelengths per direction; items of {units.size(item)} at "
         f"{units.rate(rate)}, {units.time(step_time)} a step\n"
     )
-    click.echo(_algorithm_table(rows))
+    print_text(_algorithm_table(rows))
     if nodes % 2:
-        click.echo("\nneighbor-exchange: needs an even number of nodes")
-    click.echo(f"\nbest depth by Theorem 2: {best}; depth of the schedule with the fewest steps: {scheduled}")
+        print_text("\nneighbor-exchange: needs an even number of nodes")
+    print_text(f"\nbest depth by Theorem 2: {best}; depth of the schedule with the fewest steps: {scheduled}")
 
 
 def _algorithm_table(rows: Sequence[Costs]) -> str:

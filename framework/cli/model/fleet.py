@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from railweave.framework.cli._context import example, json_command, print_json
+from railweave.framework.cli._context import example, json_command, print_json, print_text
 from railweave.framework.cli._progress_bar import progress_bar
 from railweave.framework.cli.model._fleet_report import FleetReport
 from railweave.framework.cli.model._options import bundled, value_option
@@ -118,4 +118,4 @@ def fleet(
     if as_json:
         print_json("model.fleet", **report.document())
     else:
-        click.echo(report.text())
+        print_text(report.text())

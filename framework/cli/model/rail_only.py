@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, table
 from railweave.framework.cli.model._options import SIZE, gpu_options, value_option
 from railweave.framework.papers.training.all_gather import (
     EXHAUSTIVE_GPUS,
@@ -77,9 +77,9 @@ def cost(
         )
         for row in networks
     ]
-    click.echo(f"HB domains of {domain}; any-to-any network against rail-only\n")
+    print_text(f"HB domains of {domain}; any-to-any network against rail-only\n")
     parts = ("tiers", "switches", "transceivers", "dollars")
-    click.echo(
+    print_text(
         table(["GPUs", "radix", *(f"{net}{x}" for x in parts for net in ("", "rail ")), "saved"], cells)
     )
 
@@ -134,14 +134,14 @@ def allgather(
         )
         return
     size_text = units.size(size)
-    click.echo(f"all-gather of {size_text} over {domains} HB domains of {rails} ({size} bytes)\n")
+    print_text(f"all-gather of {size_text} over {domains} HB domains of {rails} ({size} bytes)\n")
     rows = [("hierarchical (equation 1)", units.time(seconds), "", "")]
     for name, equation in (("rail-optimised", 8), ("rail-only", 9)):
         ratio = f"{seconds / bounds[name]:.3f}" if bounds[name] else "-"
         every = units.time(searched[name]) if searched else "-"
         rows.append((f"bound, {name} (equation {equation})", units.time(bounds[name]), ratio, every))
-    click.echo(table(("what", "time", "equation 1 over it", "over every subset"), rows))
-    click.echo(
+    print_text(table(("what", "time", "equation 1 over it", "over every subset"), rows))
+    print_text(
         f"\neach GPU receives {phases['rail']:.6g} bytes over its rail, then {phases['domain']:.6g} in its "
         f"domain\nall-to-all of {size_text} per pair: {units.time(exchange.full_s)} any-to-any, "
         f"{units.time(exchange.rail_only_s)} rail-only, {100 * exchange.slowdown:.2f} % slower"

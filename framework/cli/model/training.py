@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 from railweave.framework.cli.model._options import SIZE, bundled, gpu_options, refuse_others, value_option
 from railweave.framework.cli.model._strategy_report import GpuChoice, StrategyReport
 from railweave.framework.cli.model._traffic_report import TrafficFiles, TrafficReport
@@ -102,7 +102,7 @@ def iteration(
     if as_json:
         print_json("model.iteration", **strategies.document())
     else:
-        click.echo(strategies.text())
+        print_text(strategies.text())
 
 
 def _published(calibration: Calibration, domain_bps: float | None, as_json: bool) -> None:
@@ -132,7 +132,7 @@ def _published(calibration: Calibration, domain_bps: float | None, as_json: bool
         )
         for row in rows
     ]
-    click.echo(table((*columns, "measured s", "HFU", "paper's s", "here s"), cells))
+    print_text(table((*columns, "measured s", "HFU", "paper's s", "here s"), cells))
 
 
 @click.command(
@@ -186,4 +186,4 @@ def traffic(
     if as_json:
         print_json("model.traffic", **report.document())
     else:
-        click.echo(report.text())
+        print_text(report.text())
