@@ -1,48 +1,22 @@
 """The requester of a queue pair: windowed, reliable, over one or several paths."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 
-from railweave.framework.hookspecs.congestion import OVERTAKEN, TIMEOUT
+from railweave.framework.hookspecs.congestion import TIMEOUT
 from railweave.framework.model import PacketFormat
 from railweave.traffic.packets import ACK_REQUEST, PSN_MASK, Addresses, icrc, padding
 from railweave.traffic.rocev2.batch import Batch
 from railweave.traffic.rocev2.choice import PICOSECONDS, PairChoice
-from railweave.traffic.rocev2.congestion import Congestion
 from railweave.traffic.rocev2.control import PairControl
 from railweave.traffic.rocev2.headers import Heads
+from railweave.traffic.rocev2.loss_detection import LossDetection, PathState
 from railweave.traffic.rocev2.messages import Message, holding
-from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import SPAN, Tuning, acknowledge_every
 from railweave.traffic.rocev2.turns import turns_of
 
-_COUNTS, _BEHIND = struct.Struct("!BBH"), struct.Struct("!I")
 _WORD = struct.Struct("!I").pack
-_NEVER = float("inf")
-
-
-class PathState:
-    """One path to the other end, `at` among those of its time. `newest`: the latest transmission known to
-    have arrived over it; `round_trip`: its time; `timeout`: once the path is left, that of what is still
-    under way there. Packets of one path stay in order unless its route changes while they are in flight.
-    `arrived`, `lost`, `marked`: packets since `counted`."""
-
-    __slots__ = ("arrived", "at", "heads", "lost", "marked", "newest", "round_trip", "timeout")
-
-    def __init__(self, heads: Heads, at: int) -> None:
-        self.heads, self.at = heads, at
-        self.newest = 0
-        self.round_trip = 0.0
-        self.timeout: float | None = None
-        self.arrived = self.lost = self.marked = 0
-
-    def counted(self) -> tuple[int, int, int]:
-        """What has become of its packets since the last call: how many are known to have arrived or are
-        considered lost, those lost, those that came marked."""
-        counts = self.arrived + self.lost, self.lost, self.marked
-        self.arrived = self.lost = self.marked = 0
-        return counts
 
 
 class Budget:
@@ -59,11 +33,9 @@ class Budget:
         self.waiting: dict[Sender, None] = {}
 
 
-class Sender:
-    """Numbers are PSNs that do not wrap. `outstanding`: number -> (sent at, transmission, path, repeated), in
-    order of transmission; a packet leaves it when acknowledged or declared lost. `pending` collects the
-    senders that may have something to send. `choice`: of paths; None for each in turn. `control`: of window
-    and rate; None for the window that links allow."""
+class Sender(LossDetection):
+    """Sends the messages of one pair, as window, rate and budget allow. `pending` collects the senders that
+    may have something to send, `paced` those whose rate lets them send later."""
 
     def __init__(
         self,
@@ -77,6 +49,7 @@ class Sender:
         control: PairControl | None = None,
         paced: dict["Sender", float] | None = None,
     ) -> None:
+        super().__init__(choice, control, tuning.min_window)
         self._batch = batch
         self._tuning = tuning
         self._packet = packet
@@ -89,30 +62,18 @@ class Sender:
         self._paths: list[PathState] = []
         self._order = turns_of((1.0,))
         self._turns = [0, 0]
-        self.choice = choice
-        self.control = control
-        self.congestion = Congestion(tuning.min_window)
-        self.timing = Timing()
-        self.transmissions = self.retransmitted = self.wire_bytes = self.marked = self.cnps = 0
-        self._duplicates = 0
+        self.retransmitted = self.wire_bytes = 0
         self.reset(0)
 
     def reset(self, number: int) -> None:
         """Forget everything in flight; the next message starts at `number`."""
-        self.una = self.next = number
-        self._sacked = 0
-        self.outstanding: dict[int, tuple[float, int, PathState, bool]] = {}
-        if self.control is not None:
-            self.control.forget()
-        self.timing.probes = 0
-        self.lost: dict[int, PathState] = {}
+        super().reset(number)
         self.messages: list[Message] = []
-        self._current = 0
-        self._newest, self._newest_sent_at = self.transmissions, 0.0
-        self._repetition = self._echoed = 0
-        self._repeated: dict[int, tuple[float, int, PathState, bool]] = {}
-        self._suspect_at = _NEVER
-        self.progress_at = self._active_at = 0.0
+        self._current = self._repetition = 0
+
+    def make_room(self, count: int) -> None:
+        self._budget.left += count
+        self._pending[self] = None
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(
@@ -198,10 +159,6 @@ class Sender:
             return 1
         self._paced[self] = control.due_s
         return 0
-
-    @property
-    def idle(self) -> bool:
-        return not self.outstanding and not self.lost
 
     @property
     def patience(self) -> float:
@@ -322,129 +279,6 @@ class Sender:
         size = min(self._mtu, message.size - (number - message.first) * self._mtu)
         self.wire_bytes += size + padding(size) + self._packet.HEADERS
 
-    # -- acknowledgements ------------------------------------------------------------------------------
-    def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
-        """Handle an acknowledgement whose payload is view[start:end], as `Receiver.acknowledge` makes it."""
-        ahead = ((word & PSN_MASK) + 1 - self.una) & PSN_MASK
-        if ahead > self.next - self.una or end - start < _COUNTS.size:
-            return  # old and overtaken, or for numbers that were never sent
-        duplicates, words, echo = _COUNTS.unpack_from(view, start)
-        bitmap_at = start + _COUNTS.size
-        marks_at = bitmap_at + 4 * words
-        before = len(self.outstanding) + len(self.lost)
-        upto = self.una + ahead
-        marks = (upto, 0)
-        if end >= marks_at + _BEHIND.size:
-            first = upto - _BEHIND.unpack_from(view, marks_at)[0]
-            marks = first, int.from_bytes(view[marks_at + _BEHIND.size : end], "little")
-        if ahead:
-            self._arrived(range(self.una, upto), now, *marks)
-            self.una = upto
-            self._sacked >>= ahead
-        if words:
-            fresh = int.from_bytes(view[bitmap_at:marks_at], "little") & ~self._sacked
-            fresh &= (1 << (self.next - upto)) - 1
-            self._sacked |= fresh
-            beyond = [upto + bit for bit in range(fresh.bit_length()) if fresh >> bit & 1]
-            self._arrived(beyond, now, *marks)
-        if self.control is not None:
-            self.control.acknowledged(now)
-        if len(self.outstanding) + len(self.lost) < before:
-            self.progress_at = self._active_at = now
-            self.timing.probes = 0
-            self._pending[self] = None
-        if duplicates != self._duplicates:
-            self._duplicates = duplicates
-            self.timing.spurious()
-        if echo != self._echoed:
-            self._echoed = echo
-            record = self._repeated.pop(echo, None)
-            if record is not None:
-                self._learn(record, now)
-        if self.outstanding:
-            self._detect(now)
-
-    def _arrived(self, numbers: Iterable[int], now: float, marks_from: int, marks: int) -> None:
-        """Remove packets that arrived, and learn from those that were sent once. Which copy of a repeated
-        packet arrived is unknown until its repetition number is echoed. Bit i of `marks`: number
-        `marks_from` + i came marked."""
-        take, before, choice, control = self.outstanding.pop, len(self.outstanding), self.choice, self.control
-        latest: tuple[float, int, PathState, bool] | None = None
-        marked = False
-        for number in numbers:
-            record = take(number, None)
-            if record is None:
-                if (late := self.lost.pop(number, None)) is not None:
-                    late.lost -= 1
-                    late.arrived += 1
-                continue
-            record[2].arrived += 1
-            if marks:
-                marked = number >= marks_from and marks >> number - marks_from & 1 == 1
-                self.marked += marked
-                record[2].marked += marked
-            if control is not None:
-                control.arrived(number, marked)
-            if choice is not None and record[2].timeout is None:
-                choice.acknowledged(record[2].at, record[0], now, marked)
-            if not record[3]:
-                latest = record
-                path = record[2]
-                if record[1] > path.newest:
-                    path.newest, path.round_trip = record[1], now - record[0]
-        self._budget.left += before - len(self.outstanding)
-        self.congestion.arrived(before - len(self.outstanding))
-        if latest is not None:
-            self._learn(latest, now)
-
-    def _learn(self, record: tuple[float, int, PathState, bool], now: float) -> None:
-        sent_at, transmission, path, _ = record
-        if self.control is not None:
-            self.control.took(transmission, now - sent_at)
-        if transmission > path.newest:
-            path.newest, path.round_trip = transmission, now - sent_at
-        if transmission > self._newest:
-            self._newest, self._newest_sent_at = transmission, sent_at
-            self.timing.sample(now - sent_at)
-
-    def notified(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
-        """Handle a CNP."""
-        self.cnps += 1
-        if self.control is not None:
-            self.control.notified(now)
-
-    # -- loss ------------------------------------------------------------------------------------------
-    def _detect(self, now: float) -> None:
-        """Declare lost the packets that a later one on the same path overtook by more than the reordering
-        window, and those sent a whole timeout before one that arrived; of paths that were left, a timeout and
-        a round trip ago, if any later one arrived. Source: RFC 8985, section 6.2, per path."""
-        self._suspect_at = _NEVER
-        expired, lost = self._newest_sent_at - self.timing.timeout, []
-        for number, (sent_at, transmission, path, _) in self.outstanding.items():
-            if transmission > self._newest:
-                break
-            if transmission < path.newest:
-                due = sent_at + path.round_trip + self.timing.reorder
-            elif path.timeout is not None:
-                due = sent_at + path.timeout + self.timing.smoothed
-            else:
-                due = now if sent_at < expired else _NEVER
-            if due <= now:
-                lost.append(number)
-            elif due < self._suspect_at:
-                self._suspect_at = due
-        if lost and self.timing.overloaded:
-            self.congestion.lost(self.outstanding[lost[-1]][1], self.transmissions)
-        for number in lost:
-            self.lost[number] = path = self.outstanding.pop(number)[2]
-            self._tell_of_loss(path, now)
-        if lost and self.control is not None:
-            self.control.lost(now, lost, OVERTAKEN)
-        if lost:
-            self.timing.lossy()
-            self._budget.left += len(lost)
-            self._pending[self] = None
-
     def check(self, now: float) -> None:
         """Act on the clock: declare overtaken packets lost, and probe after silence."""
         if now >= self._suspect_at:
@@ -455,13 +289,8 @@ class Sender:
             if self.timing.probes and self.timing.overloaded:
                 self.congestion.silent()
             number = next(iter(self.outstanding))
-            self._tell_of_loss(self.outstanding.pop(number)[2], now)
+            self._note_loss(self.outstanding.pop(number)[2], now)
             if self.control is not None:
                 self.control.lost(now, [number], TIMEOUT)
             self._repeat(number, now)
             self.timing.probes += 1
-
-    def _tell_of_loss(self, path: PathState, now: float) -> None:
-        path.lost += 1
-        if self.choice is not None and path.timeout is None:
-            self.choice.lost(path.at, now)
