@@ -145,7 +145,7 @@ SENDERS = (transport, send_path, bare, scapy)
 
 
 def speed(sender: Callable[[], Generator[int]], seconds: float) -> tuple[float, float]:
-    """Packets per second, and microseconds of CPU per packet, over so many seconds."""
+    """Packets per second, and microseconds of CPU per packet, over `seconds`."""
     with closing(sender()) as sends:
         next(sends)  # the first time it opens its sockets
         packets, began, cpu = 0, time.perf_counter(), time.process_time()

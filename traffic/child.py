@@ -10,7 +10,7 @@ from railweave.framework.processes.channel import Channel
 from railweave.framework.processes.namespaces import die_with_parent
 
 ENVIRONMENT = {
-    "OPENBLAS_NUM_THREADS": "1",  # no threads and memory for linear algebra, of which there is none
+    "OPENBLAS_NUM_THREADS": "1",  # no threads and memory for linear algebra, which it has none of
     # scapy would keep a cache and create folders in the user's home; a run writes to its run directory alone
     **dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "/dev/null/none"),
 }

@@ -49,7 +49,7 @@ class InTurn(PathChooser):
 
 
 class WholeMessages(InTurn):
-    """The same for messages: those of queue pairs in turn, each of which keeps its path (NCCL,
+    """The same for messages: queue pairs take them in turn, and each keeps its path (NCCL,
     NCCL_IB_QPS_PER_CONNECTION without NCCL_IB_SPLIT_DATA_ON_QPS)."""
 
     summary = "paths in turn, a whole message each"

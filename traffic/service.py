@@ -246,8 +246,8 @@ class Service:
 
 
 def describe_stuck(executor: Executor, stuck: Sequence[Pair]) -> tuple[str, list[int]]:
-    """A message about pairs without progress, and the ranks to blame: those that are part of every stuck
-    pair, if there are several pairs and such ranks, else all of them."""
+    """A message about pairs without progress, and the ranks to blame: the ranks in every stuck pair,
+    if there are several pairs and such ranks, else all of them."""
     names = [endpoint.name for endpoint in executor.endpoints]
     ends = [{pair.src, pair.dst} for pair in stuck]
     in_all = set.intersection(*ends) if len(stuck) > 1 else set[int]()

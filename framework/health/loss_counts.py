@@ -1,4 +1,4 @@
-"""Which share of its packets every link loses, from counts of those sent and those that arrived."""
+"""Which share of its packets every link loses, from counts of packets sent and packets that arrived."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -11,7 +11,7 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 
 BLOCK_PACKETS, EVIDENT_LOST = 512, 8
 PRIOR_PACKETS = 100
-"""Packets of which a link is assumed to lose one before any was counted."""
+"""A link is assumed to lose one packet in this number before any was counted."""
 ONE_OF_MANY = 1e-6
 """Probability below which a block begins anew: every interval with packets asks, 40 times a second, and at
 1e-4 a link whose loss is steady began anew every few minutes."""
@@ -26,8 +26,8 @@ class LossCounts(ArrayNoun):
     """What the loss of each link is stated from.
 
     A block of packets states it, from the 8th lost one on (exact to a third then); of 512 packets half the
-    weight goes on, so that what is stated later is exact to a tenth at 20 %. A block begins anew with packets
-    of which more are lost than chance explains at the loss of those before. A run of
+    weight goes on, so that what is stated later is exact to a tenth at 20 %. A block begins anew where
+    more packets are lost than chance explains at the loss of those before. A run of
     packets without a loss that contradicts what was stated ends it; a run of lost packets alone is total loss
     once it contradicts what was stated before: at once if it does so at a loss of half too, else if that
     lasts. Packets count once it is known whether they arrived.
@@ -77,8 +77,8 @@ class LossCounts(ArrayNoun):
         return LossCounts(block, recent, unbroken, unheard, unheard_s, before, uncounted), loss
 
     def judged(self, new: Measurement) -> Float:
-        """(2, n_links): packets of which one more interval says whether they arrived, and those that did
-        not."""
+        """(2, n_links): packets that one more interval shows to have arrived or not, and those lost
+        among them."""
         counted = ~np.isnan(new.lost)
         sent = new.counted if len(new.counted) else self.uncounted + new.sent_packets
         return np.where(counted, np.stack((sent, new.lost)), 0.0)

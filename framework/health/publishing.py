@@ -12,7 +12,7 @@ from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN, rails_by_score
 
 FINER_BELOW_SLOW = 5
-"""Scores of what is slow move in steps so many times finer."""
+"""Scores of what is slow move in steps finer by this factor."""
 
 
 def publish(

@@ -7,7 +7,7 @@ from railweave.framework.model.arrays import Bool, Float
 EXACT_PACKETS, EXACT_S = 8, 0.08
 """What of a link's backlog has to leave before its rate counts as it is."""
 SUGGESTIVE_PACKETS = 2
-"""After so many a rate that they do not contradict is known."""
+"""Packets after which a rate that they do not contradict is known."""
 STALL_S, SLOWER_OVER_S = 0.01, 0.05
 """Time for which a link may have stood still, so that it does not bound its rate; with which time constant,
 in busy time, a slower reading replaces a rate. All so that rates show as soon as on a lab."""

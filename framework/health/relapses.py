@@ -10,7 +10,7 @@ from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Float
 
 OUTLIVED = 2.0
-"""A link is in a state for good once that has lasted so many times as long as it did in the past."""
+"""A link is in a state for good once that has lasted longer than it did in the past by this factor."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,7 +38,7 @@ class Relapses:
     counts half, the one before a quarter, and so on. Links that are down are no matter of this: pairs leave
     them at no cost and return as soon as they are up.
 
-    `doubted` (n_links,): those that come and go.
+    `doubted` (n_links,): links that come and go.
     """
 
     def __init__(self, fabric: Fabric, options: HealthOptions) -> None:

@@ -16,8 +16,8 @@ from railweave.framework.model.arrays import ArrayNoun, Bool, Float
 SLOW = 0.8
 """Below this share of its rate a link makes what is known of the others of its switch doubtful."""
 FASTER, EVIDENT_PACKETS = 1.1, 4
-"""What a link sends beyond this many times its last rate contradicts that, once it adds up to so many full
-packets: a shaper lets one go early, and a sample may come a packet late."""
+"""What a link sends beyond this many times its last rate contradicts that, once it adds up to EVIDENT_PACKETS
+full packets: a shaper lets one go early, and a sample may come a packet late."""
 PATIENCE_PACKETS = 24
 """Full packets at line rate for which a queue may stand before it says something of a link whose rate is not
 known: by then a link that serves them has shown it. Bursts of TCP are longer than any allowance at once."""
@@ -71,7 +71,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was; otherwise a
     slow link would look healthy once traffic left it. The queue of a link whose rate is not known counts once
     it has stood for PATIENCE_PACKETS. For the loss see `LossCounts`: lost are packets that did not reach the
-    far end; those that find the queue full are load.
+    far end; packets that find the queue full are load.
 
     Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
     not a number.

@@ -18,7 +18,7 @@ class CountsTrains(Protocol):
     """The counters of links."""
 
     def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:
-        """(L,) each: links have sent so many packets of so many bytes, and lost a share."""
+        """(L,) each: packets that links have sent, their bytes, and the share that was lost."""
 
 
 class Trains:
@@ -40,7 +40,7 @@ class Trains:
 
     @property
     def wanted(self) -> Int64:
-        """The links of which too little is known, as far as was last said."""
+        """The links whose rate is not known well enough, as far as was last said."""
         return self._times.wanted
 
     def seen(self, now_s: float, data: Bool | Int64, stated: Bool | Int64) -> None:

@@ -37,9 +37,9 @@ class TrainTimes:
     """When each link last carried traffic and data, stated its rate and got a train, and who gets the next.
 
     `fill_s`: how long a train keeps a healthy link busy; `extra`: packets of a train in addition to those.
-    `shown` (L,): links of which trains can show anything; None: all.
-    `out` (L,): links whose train is under way, which the owner clears. `wanted`: links of which too little is
-    known, as far as was last said.
+    `shown` (L,): links whose rate trains can show; None: all.
+    `out` (L,): links whose train is under way, which the owner clears. `wanted`: links whose rate is not
+    known well enough, as far as was last said.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class TrainTimes:
         self.wanted: Int64 = np.empty(0, np.int64)
 
     def seen(self, now_s: float, traffic: Bool | Int64, data: Bool | Int64, stated: Bool | Int64) -> None:
-        """Links that carried anything until now, those that carried data, and those whose rate that has
+        """Links that carried anything until now, links that carried data, and links whose rate that has
         stated; what trains sent is none of it."""
         self._traffic_s[traffic] = self._data_s[data] = self._stated_s[stated] = now_s
         self._held_s[data] = 0.0
 
     def due(self, now_s: float, links: LinkState) -> Int64:
-        """The links that need a train now, which is under way from then on: at once those that became unknown
+        """The links that need a train now, which is under way from then on: at once links that became unknown
         or outdated, later slow ones whose traffic says nothing of their rate, and idle ones that lose
         packets, are doubted or share a switch with such a link, as a link fed by a slow link builds no queue.
         `now_s`: time of the last measurement. Called again with the same `links`, it looks at the wanted ones

@@ -10,8 +10,8 @@ from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.solver.state import ACTIVE, QUIT, SOON, FlowState
 
 SAMPLE = 64
-"""Flows by which a horizon is chosen: about one in so many ends before it. Fewer would make the lists long
-that every event goes through, more would have all flows looked at more often."""
+"""Flows by which a horizon is chosen: about one in this number ends before it. Fewer would make the lists
+long that every event goes through, more would have all flows looked at more often."""
 
 
 def earliest(s: FlowState) -> tuple[float, float]:
@@ -25,7 +25,7 @@ def earliest(s: FlowState) -> tuple[float, float]:
 
 
 def first_of_soon(s: FlowState) -> tuple[float, float]:
-    """What `earliest` says, of the flows in `soon`; those that do not belong there any more leave it."""
+    """What `earliest` says, of the flows in `soon`; a flow that does not belong there any more leaves it."""
     tally, soon, is_soon, until, due = s.tally, s.soon, s.is_soon, s.until, s.due
     end, latest, size, horizon = inf, inf, 0, s.clock[2]
     for i in range(tally[SOON]):

@@ -14,7 +14,7 @@ SAME_RATE = 1e-9
 CALLS = 3000
 """What the calls of one sharing cost, in hops looked at."""
 TOGETHER = 16
-"""From so many on, transfers start and end in whole arrays."""
+"""From this number on, transfers start and end in whole arrays."""
 
 
 def send_known(s: FlowState, soon: float) -> int:
@@ -95,8 +95,8 @@ def share_out(s: FlowState) -> int:
     """Rates of all flows that the changes since the last call may have changed; what that cost, in hops.
 
     Progressive filling up to a level is the same as before if nothing that is new or gone reaches its rate
-    below that level. So flows below the rates of all that are gone, and below the least that those that are
-    new can get, keep their rates.
+    below that level. So flows below the rates of all that are gone, and below the least rate that new
+    flows can get, keep their rates.
     """
     s = s.arrays
     joined, gone = s.joined[: s.tally[JOINED]], s.quit[: s.tally[QUIT]]

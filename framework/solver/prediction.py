@@ -27,7 +27,7 @@ def iteration_seconds(
     no path that is up.
 
     `schedules`: of one iteration of each job, between GPUs; of all pairs of `state.paths`, which are by (src,
-    dst). Several jobs begin together, and those that end early begin anew until each has ended once; what
+    dst). Several jobs begin together, and one that ends early begins anew until each has ended once; what
     counts is the mean of a job's iterations.
     """
     if np.isinf(least := least_seconds(schedules, fabric, state, packet)).any():

@@ -92,7 +92,7 @@ def _alike(
 
 
 def _of_classes(network: Network, kept: Int64, pair_class: Int64, link_class: Int64) -> Network:
-    """One link for each class of links, one pair for each class of pairs, of which `kept` are members: their
+    """One link for each class of links, one pair for each class of pairs; `kept` has a member of each: its
     flow uses a link by what all of its class use of one."""
     n_links = int(link_class.max(initial=-1)) + 1
     count = np.diff(network.start)[kept]

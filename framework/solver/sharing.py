@@ -73,7 +73,7 @@ def share_out(s: FlowState) -> int:
 
     Rates are max-min fair if every flow has a bottleneck: a link that is full, on which no flow is faster
     (Bertsekas and Gallager, Data Networks, 6.5.2). So the flows that the change released or presses are
-    solved against all others as they are; those that lose their bottleneck thereby, or are faster than a flow
+    solved against all others as they are; flows that lose their bottleneck thereby, or are faster than a flow
     that meets its own on a link with them, join in, until none does. Where that becomes too many, all flows
     from the slowest change on are solved at once, as in `plain`, and so are the next few changes.
     """
@@ -115,8 +115,8 @@ def include(tally: Int64, region: Int32, fresh: Float, pair: int) -> None:
 
 
 def leave_idle(s: FlowState, alone: bool) -> float:
-    """Remove flows that have ended, and include those of which they shared the bottleneck; the least rate of
-    those that have ended."""
+    """Remove flows that have ended, and include flows that shared a bottleneck with them; the least rate
+    of the ended ones."""
     tally, quit, busy, listed, rates = s.tally, s.quit, s.busy, s.listed, s.rates
     start, links, seen, first, crowd = s.start, s.links, s.seen, s.first, s.crowd
     guest, stop, region, fresh, held_flows = s.guest, s.stop, s.region, s.fresh, s.held_flows

@@ -153,7 +153,7 @@ class FlowSimulation:
         self._resume()
 
     def end_s(self, job: int) -> Float:
-        """(n,): when all repetitions of each of its tasks had ended; NaN for those that have not."""
+        """(n,): when all repetitions of each of its tasks had ended; NaN for a task that has not ended."""
         if job in self._ended:
             return self._ended[job]
         if job not in self._jobs:
@@ -193,7 +193,7 @@ class FlowSimulation:
         return np.where(self._state.busy, self._state.rates, 0.0)
 
     def left_bits(self) -> Float:
-        """(P,): what is left of the transfer that each pair sends now."""
+        """(P,): bits still to send of each pair's current transfer."""
         self._share()
         s = self._state
         rates = np.where(np.isfinite(s.rates), s.rates, 0.0)

@@ -131,7 +131,7 @@ def finish(s: FlowState, entry: int, at: float) -> None:
 
 
 def again(s: FlowState, entry: int) -> None:
-    """The next repetition of an entry begins, or waits for those that it is chained to."""
+    """The next repetition of an entry begins, or waits for the entries that it is chained to."""
     waits, ready, needed = 0, -inf, s.done[entry] + 1 - s.lag[entry]
     for k in range(s.chained_start[entry], s.chained_start[entry + 1]):
         other = s.chained[k]
@@ -149,7 +149,7 @@ def again(s: FlowState, entry: int) -> None:
 
 
 def release(s: FlowState, entry: int, at: float) -> None:
-    """One of those that the entry waits for is done."""
+    """One of the entries that this one waits for is done."""
     s.ready[entry] = max(s.ready[entry], at)
     s.waits[entry] -= 1
     if s.waits[entry] == 0:
@@ -198,7 +198,7 @@ def send(s: FlowState, entry: int, at: float) -> None:
 
 
 def end_of(since: float, left: float, rate: float) -> float:
-    """When so many bits are sent."""
+    """When `left` bits are sent."""
     if left <= 0:
         return since
     return since + left / rate if rate > 0 else inf

@@ -20,7 +20,7 @@ from railweave.framework.model.routes import starts
 from railweave.framework.solver.network import Network
 
 WEIGHT_STEPS = 1 << 30
-"""Uses of a link that differ by less than one part in so many are equal."""
+"""Uses of a link that differ by less than one part in this number are equal."""
 SAMPLE = 4096
 """Pairs that are tried before all."""
 BLOCK = 1 << 20
@@ -235,7 +235,7 @@ class _BlockView:
         return np.array_equal(network.capacity_bps[to[used]], network.capacity_bps[used])
 
     def looks_alike(self, move: Int64) -> bool:
-        """Whether pairs and those that they become cross links of the same capacities and loads, which are
+        """Whether pairs and their images cross links of the same capacities and loads, which are
         crossed by such pairs: if not, nothing else needs to be compared."""
         return np.array_equal(self._looks[move], self._looks)
 

@@ -91,7 +91,7 @@ class Tasks(ArrayNoun):
 
     @cached_property
     def followers(self) -> tuple[Int64, Int64]:
-        """(start (n+1,), task): by task, those that wait for all its repetitions."""
+        """(start (n+1,), task): by task, the tasks that wait for all its repetitions."""
         return _inverse(self.after_start, self.after)
 
     @cached_property

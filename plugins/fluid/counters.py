@@ -29,7 +29,7 @@ class Counters:
         self._carried_bits = carried_bits
 
     def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:
-        """Of trains, and of senders that try a path: packets (L,) of so many bytes."""
+        """Of trains, and of senders that try a path: packets (L,) of `packet_bytes` each."""
         self._train_bits += 8 * packets * packet_bytes
         self._more_packets += packets
         self._lost += packets * loss

@@ -22,7 +22,7 @@ from railweave.plugins.fluid.queues import WaitingPlaces
 from railweave.plugins.fluid.work import Work
 
 SETTLED_ITERATIONS = 3
-"""After so many iterations without a change, the one under way included, others show nothing new."""
+"""Iterations without a change, the one under way included, after which others show nothing new."""
 SETTLED_S = 5.0
 """Nor does what is later than this: two trains over a link that was busy are over."""
 ROUNDING = 1e-12

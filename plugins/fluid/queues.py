@@ -35,7 +35,7 @@ class WaitingPlaces(NamedTuple):
     """The paths of pairs, to find the links where their packets wait.
 
     A sender has a window of packets under way. Links that are not full pass them on at once, and a link
-    behind one as slow as itself gets them one by one. So what is left of a message, up to the window, waits
+    behind one as slow as itself gets them one by one. So the rest of a message, up to the window, waits
     where its path is full first. Links that are alike for the solver differ in this.
 
     Of each path that has hops (Q,): its `pair`, and the `share` of the pair's packets on it; its hops begin

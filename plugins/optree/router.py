@@ -140,7 +140,8 @@ class RingLinks:
 @dataclass(frozen=True)
 class Assignment:
     """`pair` (A,): the pairs that exchange, src * n + dst, ascending; `up` (A,): their direction; `first` (A
-    + 1,) into `wavelength`: those that each goes over, in equal shares. Other pairs are not listed."""
+    + 1,) into `wavelength`: the wavelengths that each goes over, in equal shares. Other pairs are not
+    listed."""
 
     pair: Int64
     up: Bool

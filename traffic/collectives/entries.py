@@ -59,7 +59,7 @@ def listed(lists: Sequence[Sequence[int]]) -> Lists:
 
 
 def levels(after: Lists) -> Int64:
-    """(n,): how many entries the longest chain of those that wait for each other has before each; -1 on and
+    """(n,): how many entries the longest chain of waits has before each; -1 on and
     behind cycles."""
     left, parent = np.diff(after[0]), after[1]
     n, count = len(left), np.bincount(parent, minlength=len(left))
@@ -121,7 +121,7 @@ class Entries:
         phase: ArrayLike | None = None,
     ) -> Int64:
         """Send `length` elements from `first` of `src` to `to` of `dst`, by default the same place, or what
-        `turns` says, of which `length` is then the longest. The numbers of the entries."""
+        `turns` says; `length` is then that of the longest. The numbers of the entries."""
         if slot is None:
             slot = self.next_slot
         fields = {
@@ -194,8 +194,8 @@ class Entries:
         )
 
     def _in_order_of_slots(self) -> tuple[dict[str, NDArray[Any]], Lists, Lists]:
-        """(the columns of all blocks by name, the waits of each entry, those that its repetitions are chained
-        to)."""
+        """(the columns of all blocks by name, the waits of each entry, the entries that its repetitions are
+        chained to)."""
         column = {
             name: np.concatenate([np.empty(0, np.int64), *(block[name] for block in self._columns)])
             for name in (self._columns[0] if self._columns else _EMPTY)

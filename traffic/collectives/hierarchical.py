@@ -79,8 +79,8 @@ class OnRails(Operation):
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """Phases in the domains and on the rails, one after another, on rail fabrics: in each, the messages
         of the busiest sender, every one as long as the longest, at the slowest d or r link; and for each of
-        those that wait for one another the latency of the two links of its path. D domains and K rails are
-        those of the schedule.
+        the messages that wait for one another the latency of the two links of its path. D domains and K rails
+        are those of the schedule.
 
         Source: rail-only paper, equation 1 for every all-gather and reduce-scatter (an all-reduce has two of
         each level, section 3.2), equation 21 for an all-to-all (appendix D)."""
@@ -156,7 +156,7 @@ class PipelinedAllReduce(HierarchicalAllReduce):
         """The work of the busier level, and what no other chunk hides of the other one: with busier rails,
         one chunk's work in the domains (before the first chunk's rails and after the last one's); with busier
         domains, one chunk's work on the rails, which other chunks hide from 3 chunks on. None where links
-        have a latency, of which other chunks hide an unknown part. Source: equation 1 of the rail-only paper,
+        have a latency: other chunks hide an unknown part of it. Source: equation 1 of the rail-only paper,
         twice for each level; the overlap is ours."""
         if fabric.kind not in RAIL_FABRICS or fabric.latency_s.any():
             return None

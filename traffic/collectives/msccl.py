@@ -124,7 +124,7 @@ class Msccl(Operation):
         )
 
     def _in_data(self, plan: _AlgorithmPlan, chunk: int, dtype: str, redop: str) -> Schedule:
-        """The schedule for chunks of so many elements, scratch behind the data."""
+        """The schedule for chunks of `chunk` elements, scratch behind the data."""
         algorithm, (src, dst, first, to, length, reduce) = self._file, plan.columns
         entries = Entries(algorithm.n_ranks, dtype_of(dtype).itemsize)
         if chunk and len(src):

@@ -1,8 +1,8 @@
 """The messages and local steps of an MSCCL algorithm, and what each of them must wait for.
 
 The steps are executed once, with channels that hold any number of messages. Only the flow of data is kept: a
-move waits for those that bring what it sends, and for those that must have read or written the chunk it lands
-in. Beyond that the order of steps in a thread block reflects how many blocks a GPU has, and is ignored.
+move waits for the moves that bring what it sends, and for all that must have read or written the chunk it
+lands in. Beyond that the order of steps in a thread block reflects how many blocks a GPU has, and is ignored.
 """
 
 from collections import defaultdict, deque

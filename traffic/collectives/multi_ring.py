@@ -15,7 +15,7 @@ class MultiRingAllReduce(AllReduce):
     """2d rings for each GPU of a torus of d axes: the buffer has 2d parts, one for each axis and direction.
 
     The part of axis a and direction s is reduce-scattered over the lines of axis a in direction s, then over
-    those of axis a + 1, and so on in the cycle of axes (x, y, z, x, ...), each time what is left of it; then
+    those of axis a + 1, and so on in the cycle of axes (x, y, z, x, ...), each time the remaining part; then
     it is gathered over the same lines in the opposite order. In phase i the part of axis a is on axis a + i,
     so no two parts ever use the same link in one phase. If all axes have one length, all links work all the
     time and the time is the physical limit S (n - 1) / (d n B). A ring has one axis, and a one-way ring one

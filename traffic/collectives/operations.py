@@ -181,7 +181,7 @@ class AllGather(Sharded):
 
 
 class ReduceScatter(Sharded):
-    """The size is the whole array, of which every rank has its own version; each rank is left with one shard
+    """The size is the whole array, and every rank has its own version of it; each rank is left with one shard
     of the reduction (nccl-tests). It is done in place: every rank's buffer begins with its own shard, where
     the result will stand, and continues with those of the ranks after it, in a cycle. `redop` is applied to
     all versions."""

@@ -1,8 +1,8 @@
 """All-reduces in which slow ranks do less.
 
 A rank of a ring sends and receives nearly twice the buffer, although all that must leave and reach it is the
-buffer once. So slow ranks keep out of the ring: they hand what they have to the others, each of which owns a
-part, and get the result of the parts back. With half its rate a slow rank then takes no longer than the ring.
+buffer once. So slow ranks keep out of the ring: they hand what they have to the others, which own a part
+each, and get the result of the parts back. With half its rate a slow rank then takes no longer than the ring.
 
 Source: Chen and others, "Don't let a few network failures slow the entire AllReduce", arXiv 2606.01680 (the
 bound and a pipeline of four stages for one slow rank); shares of rails as of R2CCL, arXiv 2512.25059. The
@@ -51,7 +51,7 @@ def speeds(fabric: Fabric, ranks: Sequence[int], health: HealthSnapshot, within:
 
 
 def slow_members(speed: Float) -> tuple[float, Bool]:
-    """Of a ring whose members have these speeds (m,): the least time of an all-reduce, in those that its
+    """Of a ring whose members have these speeds (m,): the least time of an all-reduce, in units of what its
     buffer takes at speed 1, and which members (m,) keep out of the ring for it.
 
     With all in the ring every one sends 2 (m - 1) / m of the buffer. With s out and f in, those out send the
@@ -76,8 +76,8 @@ def parts_by(count: int, shares: Float) -> Parts:
 def add_around(
     entries: Entries, members: Int64, out: Bool, span: tuple[int, int], ready: Ready, names: tuple[str, str]
 ) -> Ready:
-    """All-reduce a span (first element, length) over `members` (m,), those that are `out` of the ring at its
-    side. `names`: of the phases before and after a part is reduced. What must be complete before they go on.
+    """All-reduce a span (first element, length) over `members` (m,); members `out` of the ring stand
+    aside. `names`: of the phases before and after a part is reduced. What must be complete before they go on.
     """
     fast, slow = members[~out], members[out]
     f, s, base = len(fast), len(slow), entries.next_slot

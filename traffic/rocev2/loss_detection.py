@@ -33,7 +33,7 @@ class PathState:
 
     def counted(self) -> tuple[int, int, int]:
         """What has become of its packets since the last call: how many are known to have arrived or are
-        considered lost, those lost, those that came marked."""
+        considered lost, how many were lost, how many came marked."""
         counts = self.arrived + self.lost, self.lost, self.marked
         self.arrived = self.lost = self.marked = 0
         return counts
@@ -118,7 +118,7 @@ class LossDetection(ABC):
             self._detect(now)
 
     def _arrived(self, numbers: Iterable[int], now: float, marks_from: int, marks: int) -> None:
-        """Remove packets that arrived, and learn from those that were sent once. Which copy of a repeated
+        """Remove packets that arrived, and learn from packets that were sent once. Which copy of a repeated
         packet arrived is unknown until its repetition number is echoed. Bit i of `marks`: number
         `marks_from` + i came marked."""
         take, before, choice, control = self.outstanding.pop, len(self.outstanding), self.choice, self.control

@@ -31,7 +31,7 @@ class TransferProgress:
         return [transfer for transfer, waits in enumerate(self._waits) if waits == 0]
 
     def landed(self, transfer: int, now: float) -> list[int]:
-        """Note the end of a transfer; those that may start now that it is complete."""
+        """Note the end of a transfer; the transfers that may start now."""
         self.done += 1
         self.last_at = self._landed_at[transfer] = now
         phase = self._phase_of[transfer]

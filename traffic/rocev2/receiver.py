@@ -25,7 +25,7 @@ class Receiver:
     """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
     that number expected + i has, bit i of `_marks` that number `_marks_from` + i came marked. `owing`
     collects the receivers that have an acknowledgement to send; `heads` are the headers of those.
-    `out_of_order` counts new packets that arrive behind one of a higher number, those that were sent again
+    `out_of_order` counts new packets that arrive behind one of a higher number, repeated ones
     included (RFC 4737, section 3.3). `notifier` says when to send a CNP; None for never."""
 
     heads: Heads
@@ -142,7 +142,7 @@ class Receiver:
 
     def acknowledge(self) -> None:
         """Send an acknowledgement: the last number in order, a count of duplicates, the latest repetition
-        that arrived, a bitmap of the numbers beyond, and one of those that came marked, up to SPAN before:
+        that arrived, a bitmap of the numbers beyond, and one of the marked ones, up to SPAN before:
         an answer may be lost."""
         words = -(-self._above.bit_length() // 32)
         last, messages = self.expected - 1 & PSN_MASK, self._completed & PSN_MASK

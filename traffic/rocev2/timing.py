@@ -9,7 +9,7 @@ soon."""
 
 FORGOTTEN_OVER = 64
 """Round trips over which the longest one is forgotten. Many senders to one receiver fill its queues anew in
-every step: packets at its end take many times as long as those that were acknowledged last."""
+every step: packets at its end take many times as long as packets that were acknowledged last."""
 
 SLOWDOWN = 6
 """A full window may take this many times longer than at the declared rate before the timeout expires: a link

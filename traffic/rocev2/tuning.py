@@ -13,7 +13,7 @@ SPAN = 256
 """Packets that one pair may have between the first missing one and the last one sent: the reach of the bitmap
 in an acknowledgement."""
 TIMEOUTS = 4
-"""A pair fails after so many timeouts without progress at least."""
+"""Timeouts without progress after which a pair fails, at least."""
 PATH_PACKETS = 2
 """Every path of a pair needs one packet in flight and one behind it."""
 LINK_PACKETS = 4

@@ -148,7 +148,7 @@ def _collectives(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
 def _collective(
     name: str, members: Members, place: int, issued: Mapping[int, Sequence[Node]]
 ) -> TraceOperation:
-    """Collective number `place` of those that a group issues."""
+    """Collective number `place` of a group."""
     called = f"group {name!r}" if name else "the group of all"
     nodes = [issued[rank][place] for rank in members if place < len(issued[rank])]
     first = nodes[0]

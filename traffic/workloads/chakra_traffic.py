@@ -64,7 +64,7 @@ class OperationPattern:
     @cached_property
     def rows(self) -> list[tuple[Any, ...]]:
         """Of every transfer: source, destination, first element at both, how many, reduced, the length of the
-        longest chain before it, and those that it waits for."""
+        longest chain before it, and the transfers that it waits for."""
         schedule, itemsize = self.schedule, self._itemsize
         columns: list[NDArray[Any]] = [
             schedule.src,

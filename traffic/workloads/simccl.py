@@ -74,8 +74,8 @@ class SimCcl(ReplayedWorkload):
 
     @cached_property
     def _ordered(self) -> tuple[FlowColumns, Lists]:
-        """The flows in the order in which they are sent, and those that each waits for; read at the first
-        use."""
+        """The flows in the order in which they are sent, and the flows that each waits for; read at the
+        first use."""
         if not self._file:
             raise ExperimentError("simccl needs a file: --workload simccl:FILE, or the option `file`.")
         flows = in_order(read(self._file))
