@@ -1,8 +1,9 @@
 """The nouns: frozen, typed, checked when made. Nothing else crosses a folder boundary."""
 
 from railweave.framework.model.circuits import CircuitSwitches, UnitKind
-from railweave.framework.model.fabric import Endpoint, Fabric, FabricBuilder, Link, NodeGroup
+from railweave.framework.model.fabric import Endpoint, Fabric, FabricBuilder, Link
 from railweave.framework.model.health import HealthSnapshot, Measurement
+from railweave.framework.model.node_group import NodeGroup
 from railweave.framework.model.path_counts import PathCounts
 from railweave.framework.model.routes import Path, PathBatch, RouteTable, all_pairs
 from railweave.framework.model.rules import (

@@ -10,9 +10,9 @@ from railweave.framework.errors import HealthError
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.framework.model.fabric import NodeGroup
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.model.names import weak_links
+from railweave.framework.model.node_group import NodeGroup
 from railweave.framework.routing.rails.links import RailLinks
 
 
