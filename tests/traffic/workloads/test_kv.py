@@ -22,19 +22,19 @@ def test_a_token_of_llama_3_70b_has_320_kib() -> None:
 
 
 def test_every_prompt_is_one_message_of_its_tokens() -> None:
-    """1:3 on 16 GPUs: 4 prefill, 12 decode. 24 prompts of 100 tokens: request i goes from i mod 4 to
-    4 + i mod 12, 100 x 327,680 bytes each; every GPU that prefills sends 6, every one that decodes gets 2."""
-    work = KvTransfer(requests=24, tokens=100, spread=0.0, prefill=1, decode=3, scaled=False)
+    """1:3 on 16 GPUs: 4 prefill, 12 decode. 24 prompts of a token: request i goes from i mod 4 to
+    4 + i mod 12, 327,680 bytes each; every GPU that prefills sends 6, every one that decodes gets 2."""
+    work = KvTransfer(requests=24, tokens=1, spread=0.0, prefill=1, decode=3, scaled=False)
     schedule = work.schedule(FABRIC, range(16), 1 << 20, "int8", "sum")
     assert schedule.src.tolist() == [i % 4 for i in range(24)]
     assert schedule.dst.tolist() == [4 + i % 12 for i in range(24)]
-    assert set(schedule.size.tolist()) == {32_768_000}
-    assert schedule.size_bytes == 6 * 32_768_000 and schedule.seconds.sum() == 0
+    assert set(schedule.size.tolist()) == {327_680}
+    assert schedule.size_bytes == 6 * 327_680 and schedule.seconds.sum() == 0
     inputs = work.inputs(schedule, 1)
     ends = [work.expected(schedule, inputs, rank) for rank in range(16)]
     for i in range(24):
-        sent = inputs[i % 4][schedule.src_offset[i] :][:32_768_000]
-        landed = ends[4 + i % 12][schedule.dst_offset[i] :][:32_768_000]
+        sent = inputs[i % 4][schedule.src_offset[i] :][:327_680]
+        landed = ends[4 + i % 12][schedule.dst_offset[i] :][:327_680]
         assert np.array_equal(sent, landed)
 
 
