@@ -113,6 +113,18 @@ MEMORY = np.dtype(
     align=True,
 )
 EVENT = np.dtype([("time", "i8"), ("what", "i8")])
+BLOCK_EVENTS = 7
+"""Of a block, which has two cache lines."""
+BLOCK = np.dtype(
+    [
+        ("next", "i4"),  # with events of the same day, or among free ones
+        ("count", "i4"),
+        ("none", "i8"),
+        ("time", "i8", (BLOCK_EVENTS,)),
+        ("what", "i8", (BLOCK_EVENTS,)),
+    ],
+    align=True,
+)
 PATH = np.dtype(
     [
         ("start", "i8"),  # in the hops
@@ -129,57 +141,60 @@ PAIR = np.dtype(
         ("window", "f8"),  # bytes; what a congestion control sets stands first, in this order
         ("rate", "f8"),  # bytes a second; 0: no pacing
         ("wake", "i8"),  # when the congestion control wants to be woken; NEVER: not
-        ("key", "u8"),  # of its draws
-        ("job", "i4"),
+        ("in_flight", "i8"),  # bytes
         ("first_path", "i4"),
         ("paths", "i4"),
-        ("turns", "i4"),  # packets that were given a path in turn
-        ("messages", "i8"),  # where its messages begin in the order
-        ("messages_end", "i8"),
-        ("message", "i8"),  # place in the order of the one that it sends
-        ("done", "i4"),  # packets of it that were sent
-        ("number", "i4"),  # of the next packet
-        ("got", "i8"),  # where its packets begin among what has arrived
         ("epoch", "i4"),
         ("asked", "i4"),  # whether it is to look what it may send
-        ("in_flight", "i8"),  # bytes
+        ("got", "i8"),  # where its packets begin among what has arrived
         ("in_nic", "i4"),  # packets that wait in the NIC
         ("most_in_nic", "i4"),
-        ("unpaced", "f8"),  # rate from which its NIC alone paces it
-        ("left", "i8"),  # when its last packet left, of so many bytes
-        ("left_bytes", "i8"),
-        ("woken", "i8"),  # when an event for `wake` is out; NEVER: none is
-        ("notified", "i8"),  # CNPs that have come
-        ("waking", "i4"),  # whether an event for that is out
-        ("timing", "i4"),  # whether one for its timeouts is
+        ("message", "i8"),  # place in the order of the one that it sends; here a line begins, of sending
+        ("messages_end", "i8"),
+        ("number", "i4"),  # of the next packet
+        ("done", "i4"),  # packets of its message that were sent
+        ("turns", "i4"),  # packets that were given a path in turn
+        ("even", "i4"),  # whether its paths have equal shares
         ("lost_head", "i4"),
-        ("lost_tail", "i4"),
-        ("left_head", "i4"),  # under way on paths that it has left
-        ("probes", "i4"),  # since it last heard of something
-        ("heard", "i8"),  # when that was
+        ("timing", "i4"),  # whether an event for its timeouts is out
+        ("packets", "i8"),
+        ("bytes", "i8"),
+        ("waking", "i4"),  # whether an event for its time to send is out
+        ("calls", "i4"),  # of the chooser
+        ("heard", "i8"),  # when it last heard of something; here a line of what acknowledgements change
         ("active", "i8"),  # when it last heard, or sent a probe
         ("newest", "i8"),  # when the latest packet was sent that has arrived
         ("smoothed", "i8"),  # round trip; RFC 6298
         ("variation", "i8"),
-        ("first_wait", "i8"),  # silence before the first probe
-        ("timeout", "i8"),
-        ("most_wait", "i8"),
-        ("dead_after", "i8"),
+        ("probes", "i4"),  # since it last heard of something
+        ("lost_tail", "i4"),
+        ("left", "i8"),  # when its last packet left, of so many bytes
+        ("left_bytes", "i8"),
+        ("key", "u8"),  # of its draws; here a line of the receiver
         ("owed_head", "i4"),  # what has arrived and is not acknowledged
         ("owed_tail", "i4"),
         ("owed", "i4"),
         ("beyond", "i4"),  # the number behind the latest packet that has arrived
         ("behind", "i4"),  # packets that came behind a later one
         ("depth", "i4"),  # by how many numbers at most
-        ("calls", "i4"),  # of the chooser
-        ("packets", "i8"),
-        ("again", "i8"),
-        ("twice", "i8"),
         ("marked", "i8"),
+        ("twice", "i8"),
+        ("oldest", "i8"),  # no packet under way on its paths was sent before
+        ("unpaced", "f8"),  # rate from which its NIC alone paces it
+        ("job", "i4"),  # here a line of what is seldom needed
+        ("left_head", "i4"),  # under way on paths that it has left
+        ("messages", "i8"),  # where its messages begin in the order
+        ("woken", "i8"),  # when an event for `wake` is out; NEVER: none is
+        ("notified", "i8"),  # CNPs that have come
+        ("first_wait", "i8"),  # silence before the first probe
+        ("timeout", "i8"),
+        ("most_wait", "i8"),
+        ("dead_after", "i8"),
+        ("again", "i8"),
         ("trimmed", "i8"),
         ("bad_icrc", "i8"),
-        ("bytes", "i8"),
         ("declared", "i8"),  # how many packets it considered lost
+        ("none", "i8", (4,)),  # a record is six lines
     ],
     align=True,
 )
@@ -202,6 +217,9 @@ ENTRY = np.dtype(
     align=True,
 )
 
+COUNT = np.dtype([("known", "i8"), ("lost", "i8"), ("marked", "i8")])
+"""Of a path: packets whose fate their sender knows, lost ones as far as it can tell, and ones that came
+marked."""
 FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
 """At a place in a path: when a packet came last, and 1 + the path that it went on along, 0 before any."""
 
@@ -209,8 +227,8 @@ FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
  WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
  TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, CUTS_THROUGH, BUFFERS, SEARCHING, PATIENCE, DEADLOCK,
- DEPTHS) = range(41)  # fmt: skip
-"""Places in `globals`: the time; the first free packet, and how many there are; events in the heap; pairs
+ TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, DEPTHS) = range(47)  # fmt: skip
+"""Places in `globals`: the time; the first free packet, and how many there are; events to come; pairs
 that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
 so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
 no path of it; sizes; packets per acknowledgement; addresses and bytes of what choosers and congestion
@@ -218,8 +236,9 @@ controls know of pairs, 0 where there is none; those of the pairs themselves; wh
 whether switches choose for packets, BY_PACKET or BY_FLOWLET, the gap between flowlets, and whether one of
 equal queues is drawn; whether packets are marked as they leave a queue; whether switches begin to send what
 they have not received whole; which buffers there are (PAUSED, SHARED); whether a search for deadlocks is to
-come, how long a link is paused before one, and 1 + a link of one; from DEPTHS on, how many pauses of each
-depth there were."""
+come, how long a link is paused before one, and 1 + a link of one; events in the heap of today, and in that of
+days beyond the calendar; today, as picoseconds shifted by SHIFT; the first free block, and how many there
+are; from DEPTHS on, how many pauses of each depth there were."""
 BY_PACKET, BY_FLOWLET = 1, 2
 PAUSED, SHARED = 1, 2
 """Flags of BUFFERS: ports pause their links (PFC); the ports of a switch share its memory."""
@@ -232,7 +251,9 @@ REACHED, FULL, STOPPED, BUSY = range(4)
 """Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD, WRONG_PATH and DEADLOCK;
 enough events."""
 ROOM = 256
-"""Free packets, and events that have a place, which a step needs at most."""
+"""Free packets, free blocks, and events that have a place, which a step needs at most."""
+DAYS = 4096
+"""Of the calendar, a power of two."""
 DEEPEST = 64
 """Depths of pauses that are counted apart; a deeper one counts as the last."""
 N_GLOBALS = DEPTHS + DEEPEST
@@ -243,12 +264,12 @@ BATCH = 64
 class State(NamedTuple):
     """All that changes. `hops`: links of paths; `order`: messages by pair; `after`: entries that wait for an
     entry; `got`: of each packet number of each pair 0, 1 once it has arrived, 2 once its sender knows;
-    `looks`, `ready`: rings; `left`: entries of each job that are not over; `events`: a heap;
-    `flowlet`: of hops, where switches choose by flowlet;
+    `looks`, `ready`: rings; `left`: entries of each job that are not over; `events`, `far`: heaps of what is
+    to come today and beyond the calendar, `bucket`, `used`: of its days the first block, and 32 in a word
+    whether there is one (calendar.py); `flowlet`: of hops, where switches choose by flowlet;
     `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as
-    the choosers see them; `counts` (paths, 3), empty where nobody wants them: packets of each path whose
-    fate their senders know, lost ones as far as these can tell, and ones that came marked. `port`: of links,
-    where ports count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
+    the choosers see them; `counts`: of paths, empty where nobody wants them. `port`: of links, where ports
+    count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
 
     packet: Records
     link: Records
@@ -263,10 +284,14 @@ class State(NamedTuple):
     ready: Int32
     left: Int64
     events: Records
+    far: Records
+    bucket: Int32
+    used: Int64
+    block: Records
     faulty: NDArray[np.uint8]
     shares: NDArray[np.float64]
     flowlet: Records
-    counts: Int64
+    counts: Records
     port: Records
     memory: Records
     globals: Int64

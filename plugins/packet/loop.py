@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from railweave.plugins.packet.calendar import FREES, PAUSES, pop, turn
 from railweave.plugins.packet.layout import (
     BUFFERS,
     BUSY,
@@ -13,6 +14,7 @@ from railweave.plugins.packet.layout import (
     FULL,
     LOOK_HEAD,
     LOOKS,
+    N_BLOCKS,
     N_EVENTS,
     N_FREE,
     NOW,
@@ -21,23 +23,30 @@ from railweave.plugins.packet.layout import (
     READY_HEAD,
     ROOM,
     STOPPED,
+    TODAY,
     WRONG_PATH,
     State,
 )
 from railweave.plugins.packet.pauses import leaves, paused
-from railweave.plugins.packet.queues import FREES, PAUSES, frees, look, pop
+from railweave.plugins.packet.queues import frees, look
 from railweave.plugins.packet.receiving import COMPUTED, arrives, begin, complete
 from railweave.plugins.packet.sending import PACED, WAKES, pump, timer, wakes
 
 
-def run(s: State, until: int, events: int, call: Any) -> int:
+def addressed(state: State) -> State:
+    """The state as functions get it; compiled it is its address (addresses.py)."""
+    return state
+
+
+def run(state: State, until: int, events: int, call: Any) -> int:
     """Carry out what happens up to `until`, `events` at most; why it ends (layout.py). `call`: the functions
     of the chooser and of the congestion control."""
-    g = s.globals
+    s = addressed(state)
+    g = state.globals
     while True:
         if g[ENDED] or g[DEAD] or g[WRONG_PATH] or (EXTRAS and g[DEADLOCK]):
             return STOPPED
-        if g[N_FREE] < ROOM or g[N_EVENTS] + ROOM > len(s.events):
+        if g[N_FREE] < ROOM or g[N_BLOCKS] < ROOM or g[N_EVENTS] + ROOM > len(state.events):
             return FULL
         if g[READIES] > 0:
             e = s.ready[g[READY_HEAD]]
@@ -51,7 +60,7 @@ def run(s: State, until: int, events: int, call: Any) -> int:
             g[LOOKS] -= 1
             pump(s, call, p, g[NOW])
             continue
-        if g[N_EVENTS] == 0 or s.events[0]["time"] > until:
+        if (g[TODAY] == 0 and not turn(s, until)) or s.events[0]["time"] > until:
             g[NOW] = until
             return REACHED
         if events == 0:

@@ -11,11 +11,23 @@ import numpy as np
 
 from railweave.framework.errors import NotInstalledError
 from railweave.framework.hookspecs import CongestionControl, PathChooser
-from railweave.plugins.packet import layout, loop, pauses, queues, receiving, sending, steering, trimming
+from railweave.plugins.packet import (
+    calendar,
+    layout,
+    loop,
+    pauses,
+    queues,
+    receiving,
+    sending,
+    steering,
+    trimming,
+)
 
-MODULES = (queues, pauses, steering, sending, trimming, receiving, loop)
+MODULES = (calendar, queues, pauses, steering, sending, trimming, receiving, loop)
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
            "waiting_at", "mark", "arrives", "arrived", "taken", "heard")  # fmt: skip
+REPLACED = ("addressed", "fetch", "lowest_bit")
+"""By instructions (addresses.py)."""
 ARGUMENTS = 8
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""
@@ -34,12 +46,14 @@ def machine_code(extras: bool) -> Callable[..., int]:
     """
     try:
         import numba
+
+        from railweave.plugins.packet import addresses
     except ImportError:
         raise NotInstalledError(
             "the engine packet computes with numba, which is not installed. "
             "Install it: pip install 'railweave[fluid]'."
         ) from None
-    files = (__file__, *(str(module.__file__) for module in (*MODULES, layout)))
+    files = (__file__, *(str(module.__file__) for module in (*MODULES, layout, addresses)))
     version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
     names: dict[str, Any] = {}
     for module in MODULES:
@@ -47,7 +61,9 @@ def machine_code(extras: bool) -> Callable[..., int]:
     names["EXTRAS"] = extras
     for module in MODULES:
         for name, function in vars(module).items():
-            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+            if name in REPLACED:
+                names[name] = getattr(addresses, name)
+            elif isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
                 clone.__qualname__ = f"{name}_{version}{'_extras' * extras}"
                 inner = name != "run"

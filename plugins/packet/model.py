@@ -91,7 +91,7 @@ class Model:
             plan.fabric, plan.packet, self._pairs, known, self.settings, chooser, control,
             by_path=wants_paths(plan.estimator),
         )  # fmt: skip
-        self._counted = self.sim.s.counts.copy()
+        self._counted = self.sim.counts
         self._paths = list[PathBatch]()
         for job, pairs in enumerate(self._pairs):
             batch = answer(table, *pairs)
@@ -125,9 +125,9 @@ class Model:
 
     def path_counts(self) -> PathCounts:
         """What senders have learnt since the last call, of the paths that pairs take now."""
-        new, before = self.sim.s.counts.copy(), self._counted
+        new, before = self.sim.counts, self._counted
         new[: len(before)] -= before
-        self._counted = self.sim.s.counts.copy()
+        self._counted = self.sim.counts
         counts = np.vstack([new[self.sim.paths_of(job)] for job in range(len(self._paths))])
         return PathCounts(join(*self._paths), counts.T.astype(np.float64))
 

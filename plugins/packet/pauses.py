@@ -3,6 +3,7 @@ search for deadlocks; in numba's subset of Python."""
 
 import numpy as np
 
+from railweave.plugins.packet.calendar import FREES, PAUSES, push
 from railweave.plugins.packet.layout import (
     BUFFERS,
     DATA,
@@ -17,7 +18,7 @@ from railweave.plugins.packet.layout import (
     TRIMMING,
     State,
 )
-from railweave.plugins.packet.queues import FREES, PAUSES, forward, frees, push, trim, vanish
+from railweave.plugins.packet.queues import forward, frees, trim, vanish
 
 FRAME, SEARCH = 0, 1
 """Events of pauses: a frame has reached the sender of a link and is obeyed; a search for deadlocks."""

@@ -1,7 +1,8 @@
-"""Events, links and their queues, in numba's subset of Python (machine.py)."""
+"""Links and their queues, in numba's subset of Python (machine.py)."""
 
 import numpy as np
 
+from railweave.plugins.packet.calendar import ARRIVES, FREES, push
 from railweave.plugins.packet.layout import (
     ACK,
     CUTS_THROUGH,
@@ -15,7 +16,6 @@ from railweave.plugins.packet.layout import (
     LOOKS,
     MARKED,
     MARKS_LEAVING,
-    N_EVENTS,
     N_FREE,
     NONE,
     OTHER_HOPS,
@@ -24,9 +24,6 @@ from railweave.plugins.packet.layout import (
     State,
 )
 
-ARRIVES, PAUSES, TIMER, FREES = 0, 2, 3, 4
-"""Classes of events, in the order of those of one time: arrivals by priority and link, pauses, timers, links
-that are free for what waits."""
 MARKING, LOSING, SPOILING, CHOOSING, STEERING = range(1, 6)
 """What draws are for."""
 UNIT = 2.0**-53
@@ -53,44 +50,7 @@ def chance(key: np.uint64, purpose: int, number: int, copy: int, hop: int) -> fl
     return np.float64(draw(key, purpose, number, copy, hop) >> _11) * UNIT
 
 
-# -- events --------------------------------------------------------------------------------------------
-def push(s: State, at: int, what: int) -> None:
-    """An event into the heap, of four children a node, which share a cache line."""
-    i = s.globals[N_EVENTS]
-    s.globals[N_EVENTS] = i + 1
-    events = s.events
-    while i > 0:
-        up = (i - 1) >> 2
-        above = events[up]
-        if above["time"] < at or (above["time"] == at and above["what"] < what):
-            break
-        events[i]["time"], events[i]["what"] = above["time"], above["what"]
-        i = up
-    events[i]["time"], events[i]["what"] = at, what
-
-
-def pop(s: State) -> None:
-    """Remove the first event, which stands at 0."""
-    n = s.globals[N_EVENTS] - 1
-    s.globals[N_EVENTS] = n
-    events = s.events
-    at, what, i = events[n]["time"], events[n]["what"], 0
-    while True:
-        child = 4 * i + 1
-        if child >= n:
-            break
-        best, time, thing = child, events[child]["time"], events[child]["what"]
-        for j in range(child + 1, min(child + 4, n)):
-            other = events[j]
-            if other["time"] < time or (other["time"] == time and other["what"] < thing):
-                best, time, thing = j, other["time"], other["what"]
-        if at < time or (at == time and what < thing):
-            break
-        events[i]["time"], events[i]["what"] = time, thing
-        i = best
-    events[i]["time"], events[i]["what"] = at, what
-
-
+# -- pairs and packets ------------------------------------------------------------------------------
 def look(s: State, p: int) -> None:
     """A pair is to look what it may send."""
     if s.pair[p]["asked"] == 0:
@@ -100,7 +60,6 @@ def look(s: State, p: int) -> None:
         s.globals[LOOKS] += 1
 
 
-# -- packets -------------------------------------------------------------------------------------------
 def new_packet(s: State) -> int:
     i = s.globals[FREE]
     s.globals[FREE] = s.packet[i]["next"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from railweave.plugins.packet.calendar import TIMER, push
 from railweave.plugins.packet.layout import (
     ACK,
     ACK_BYTES,
@@ -31,12 +32,10 @@ from railweave.plugins.packet.pauses import admit
 from railweave.plugins.packet.queues import (
     LOSING,
     SPOILING,
-    TIMER,
     chance,
     forward,
     look,
     new_packet,
-    push,
     release,
     vanish,
 )

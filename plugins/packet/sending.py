@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.hookspecs.congestion import OVERTAKEN, TIMEOUT
+from railweave.plugins.packet.calendar import TIMER, push
 from railweave.plugins.packet.layout import (
     ACKED,
     ASKS,
@@ -16,6 +17,7 @@ from railweave.plugins.packet.layout import (
     CONTROL_BYTES,
     DATA,
     DEAD,
+    EXTRAS,
     FIRST_HEADERS,
     HEADERS,
     IN_NIC,
@@ -31,17 +33,7 @@ from railweave.plugins.packet.layout import (
     WRONG_PATH,
     State,
 )
-from railweave.plugins.packet.queues import (
-    CHOOSING,
-    TIMER,
-    draw,
-    enqueue,
-    forward,
-    look,
-    new_packet,
-    push,
-    release,
-)
+from railweave.plugins.packet.queues import CHOOSING, draw, enqueue, forward, look, new_packet, release
 
 AHEAD = 1e-9
 """As of the chooser in turn (traffic/choosers.py)."""
@@ -66,6 +58,9 @@ def chooser_of(s: State, p: int) -> int:
 def in_turn(s: State, p: int) -> int:
     """The path whose packet is due first of those not ahead of their share (WF2Q, as traffic/choosers.py)."""
     pair = s.pair[p]
+    if pair["even"]:
+        pair["turns"] += 1
+        return (pair["turns"] - 1) % pair["paths"]
     first, best, due = pair["first_path"], 0, np.inf
     for k in range(pair["paths"]):
         path = s.path[first + k]
@@ -273,11 +268,11 @@ def acknowledge(s: State, call: Any, i: int, now: int) -> None:
     if len(s.counts) > 0:
         counted = s.counts[packet["path"]]
         if packet["flags"] & LOST:
-            counted[1] -= 1
+            counted["lost"] -= 1
         else:
-            counted[0] += 1
+            counted["known"] += 1
         if packet["flags"] & MARKED:
-            counted[2] += 1
+            counted["marked"] += 1
     if not packet["flags"] & LOST:
         pair["in_flight"] -= packet["full"]
         pair["heard"] = pair["active"] = now
@@ -307,8 +302,8 @@ def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
     pair["in_flight"] -= packet["full"]
     pair["declared"] += 1
     if len(s.counts) > 0:
-        s.counts[packet["path"]][0] += 1
-        s.counts[packet["path"]][1] += 1
+        s.counts[packet["path"]]["known"] += 1
+        s.counts[packet["path"]]["lost"] += 1
     k = packet["path"] - pair["first_path"]
     if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
         call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0)
@@ -345,6 +340,20 @@ def overtaken(s: State, call: Any, q: int, until: int, newest: int, now: int) ->
             return
 
 
+def overdue(s: State, call: Any, p: int, newest: int, now: int) -> None:
+    """Take off the lists of a pair's paths what has arrived, or was sent before `newest` and is lost."""
+    pair = s.pair[p]
+    if EXTRAS or pair["oldest"] < newest:
+        oldest = now
+        for q in range(pair["first_path"], pair["first_path"] + pair["paths"]):
+            overtaken(s, call, q, NONE, newest, now)
+            if s.path[q]["head"] != NONE:
+                oldest = min(oldest, s.packet[s.path[q]["head"]]["sent"])
+        pair["oldest"] = oldest
+    if pair["left_head"] != NONE:
+        overdue_left(s, call, p, newest, now)
+
+
 def overdue_left(s: State, call: Any, p: int, newest: int, now: int) -> None:
     """The same of packets under way on paths that a pair has left, which are in no order."""
     pair, before = s.pair[p], NONE
@@ -377,9 +386,7 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
     pair["timing"] = 0
     slack = gap_of(s, p, SLACK_PACKETS * (s.globals[MTU] + s.globals[HEADERS]))
     late = timeout_of(s, p) + slack
-    for k in range(pair["paths"]):
-        overtaken(s, call, pair["first_path"] + k, NONE, pair["newest"] - late, now)
-    overdue_left(s, call, p, pair["newest"] - late, now)
+    overdue(s, call, p, pair["newest"] - late, now)
     if pair["in_flight"] == 0:
         if pair["paths"] == 0 and now - pair["heard"] >= pair["dead_after"]:
             s.globals[DEAD] = p + 1

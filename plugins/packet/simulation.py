@@ -1,5 +1,6 @@
 """The arrays of the simulation, made, filled and read: pairs, paths, links, iterations."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,10 @@ from railweave.framework.model import Fabric, PacketFormat, PathBatch
 from railweave.framework.model.arrays import Bool, Float, Int64, spread
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.buffers import Buffers
+from railweave.plugins.packet.calendar import TIMER, push
 from railweave.plugins.packet.layout import (
+    BLOCK,
+    COUNT,
     ENTRY,
     EVENT,
     FLOWLET,
@@ -30,7 +34,6 @@ from railweave.plugins.packet.layout import (
 )
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
-from railweave.plugins.packet.queues import TIMER, push
 from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES
 
 CNP_BODY = 16
@@ -42,7 +45,8 @@ COUNTED = (
     "bytes", "declared",
 )  # fmt: skip
 """What a pair counts in an iteration."""
-FIRST_PACKETS, FIRST_EVENTS = 1 << 12, 1 << 12
+EVENTS_A_DAY = 16
+FIRST_PACKETS, FIRST_EVENTS, FIRST_BLOCKS = 1 << 12, 1 << 12, 1 << 10
 _MASK, _GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
 
 
@@ -148,12 +152,14 @@ class Simulation:
         self._first_got = np.cumsum([0, *packets])
         n_pairs, n_entries = int(self._first_pair[-1]), int(self._first_entry[-1])
         self.s = State(
-            np.zeros(0, PACKET), self._links(fabric), np.zeros(0, PATH), np.zeros(n_pairs, PAIR),
+            np.zeros(0, PACKET), self._links(fabric), np.zeros(0, PATH), in_lines(n_pairs, PAIR),
             np.zeros(n_entries, ENTRY), np.zeros(0, np.int32), np.zeros(n_entries, np.int32),
             np.zeros(int(self._first_after[-1]), np.int32), np.zeros(int(self._first_got[-1]), np.uint8),
             np.zeros(n_pairs + 1, np.int32), np.zeros(n_entries + 1, np.int32),
-            np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(fabric.n_links, np.uint8), np.zeros(0),
-            np.zeros(0, FLOWLET), np.zeros((0, 3), np.int64),
+            np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(0, EVENT),
+            np.full(layout.DAYS, NONE, np.int32), np.zeros(layout.DAYS // 32, np.int64), np.zeros(0, BLOCK),
+            np.zeros(fabric.n_links, np.uint8), np.zeros(0),
+            np.zeros(0, FLOWLET), np.zeros(0, COUNT),
             *settings.buffers.records(fabric, packet), np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
         self._chooser, self._control = chooser, control
@@ -177,6 +183,16 @@ class Simulation:
         links["kmax"], links["pmax"] = settings.kmax, settings.pmax
         return links
 
+    def _shift(self, packet: PacketFormat) -> int:
+        """Days of the calendar are so long, as a power of two, that busy links send EVENTS_A_DAY packets in
+        one, and that what a link sends arrives within the calendar."""
+        link = self.s.link
+        if not len(link):
+            return 0
+        sends = packet.full_packet_bytes * link["ps_per_byte"]
+        day = max(EVENTS_A_DAY / (1 / sends).sum(), 2 * (sends + link["latency"]).max() / layout.DAYS)
+        return max(0, math.ceil(math.log2(day)))
+
     def harm(self, loss: Float, bad_icrc: Float, down: Bool) -> None:
         """Faults of links (L,): shares of packets that they lose, and that arrive with a wrong ICRC."""
         link, self.s.faulty[:] = self.s.link, down | (loss > 0) | (bad_icrc > 0)
@@ -184,7 +200,8 @@ class Simulation:
 
     def _set_globals(self, packet: PacketFormat) -> None:
         g, pair = self.s.globals, self.s.pair
-        g[layout.FREE] = NONE
+        g[layout.FREE] = g[layout.FREE_BLOCK] = NONE
+        g[layout.SHIFT] = self._shift(packet)
         g[layout.MTU], g[layout.HEADERS] = packet.path_mtu, packet.HEADERS
         g[layout.FIRST_HEADERS] = packet.HEADERS + packet.RETH
         g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
@@ -220,7 +237,7 @@ class Simulation:
 
     # -- room ------------------------------------------------------------------------------------------
     def _grow(self) -> None:
-        """Twice the room for packets, or for events, whichever lacks it."""
+        """Twice the room for packets, events or blocks of them, where it is lacking."""
         g = self.s.globals
         if g[layout.N_FREE] < layout.ROOM:
             before = len(self.s.packet)
@@ -233,9 +250,18 @@ class Simulation:
             self.s = self.s._replace(packet=packet)
         if g[layout.N_EVENTS] + layout.ROOM > len(self.s.events):
             before = len(self.s.events)
-            events = in_lines(max(2 * before, FIRST_EVENTS), EVENT, first=1)
-            events[:before] = self.s.events
-            self.s = self.s._replace(events=events)
+            events, far = (in_lines(max(2 * before, FIRST_EVENTS), EVENT, first=1) for _ in range(2))
+            events[:before], far[:before] = self.s.events, self.s.far
+            self.s = self.s._replace(events=events, far=far)
+        if g[layout.N_BLOCKS] < layout.ROOM:
+            before = len(self.s.block)
+            block = in_lines(max(2 * before, FIRST_BLOCKS), BLOCK)
+            block[:before] = self.s.block
+            block["next"][before:] = np.arange(before + 1, len(block) + 1)
+            block["next"][-1] = g[layout.FREE_BLOCK]
+            g[layout.FREE_BLOCK] = before
+            g[layout.N_BLOCKS] += len(block) - before
+            self.s = self.s._replace(block=block)
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(self, job: int, batch: PathBatch, which: Bool | None = None) -> None:
@@ -251,7 +277,7 @@ class Simulation:
             hops=np.concatenate((s.hops, batch.links.astype(np.int32))),
             shares=shares,
             flowlet=np.concatenate((s.flowlet, np.zeros(flowlets, FLOWLET))),
-            counts=np.concatenate((s.counts, np.zeros((len(path) * self._by_path, 3), np.int64))),
+            counts=np.concatenate((s.counts, np.zeros(len(path) * self._by_path, COUNT))),
         )
         s.globals[layout.SHARES] = shares.ctypes.data
         changed = np.arange(len(batch.src)) if which is None else np.flatnonzero(which)
@@ -259,7 +285,8 @@ class Simulation:
             p, low, high = first_pair + i, int(batch.pair_start[i]), int(batch.pair_start[i + 1])
             self._leave_paths(p)
             s.pair[p]["first_path"], s.pair[p]["paths"] = n_before + low, high - low
-            s.pair[p]["turns"] = 0
+            s.pair[p]["turns"], s.pair[p]["oldest"] = 0, 0
+            s.pair[p]["even"] = high > low and np.ptp(batch.weight[low:high]) == 0
             first_links = len(set(batch.links[batch.hop_start[low:high]].tolist()))
             most = 1 if first_links <= 1 else 2 * first_links
             s.pair[p]["most_in_nic"] = most if self._settings.in_turn else NEVER_IN_NIC
@@ -322,8 +349,7 @@ class Simulation:
     def _wake(self, p: int) -> None:
         """An event for the congestion control of a pair."""
         pair = self.s.pair[p]
-        if self.s.globals[layout.N_EVENTS] + layout.ROOM > len(self.s.events):
-            self._grow()
+        self._grow()
         pair["woken"] = max(int(pair["wake"]), self.now)
         push(self.s, int(pair["woken"]), (TIMER << 60) | (p << 32) | WAKES)
 
@@ -373,6 +399,11 @@ class Simulation:
         """The numbers of the paths that a job's pairs take now, pair by pair."""
         pair = self.of_job(job)
         return spread(pair["first_path"].astype(np.int64), pair["paths"].astype(np.int64))
+
+    @property
+    def counts(self) -> Int64:
+        """(paths, 3): as layout.COUNT."""
+        return self.s.counts.view(np.int64).reshape(-1, 3).copy()
 
     def first_pair(self, job: int) -> int:
         """The number of a job's first pair."""

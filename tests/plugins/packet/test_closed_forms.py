@@ -230,7 +230,7 @@ def test_senders_count_by_path_what_links_have_lost() -> None:
     sim.advance(1 << 61)  # until the iteration is over
     assert sim.over(0)
     sim.advance(sim.now + 10**12)
-    known, lost, marked = sim.s.counts[sim.paths_of(0)].T
+    known, lost, marked = sim.counts[sim.paths_of(0)].T
     link = sim.s.link
     assert lost.tolist() == [int(link["lost"][path].sum()) for path in paths]
     assert lost[0] > 50 and lost[1] > 10 and lost[2] == 0 and not marked.any()
