@@ -154,6 +154,7 @@ def prepare(s: State, b: int) -> None:
         for k in range(block["count"]):
             what = block["what"][k]
             if what >> 60 < PAUSES:
+                fetch(s.link, (what >> 32) & 0xFFFFFFF, 0)
                 packet = s.packet[what & 0xFFFFFFFF]
                 place = packet["start"] + packet["hop"]
                 if packet["kind"] == DATA:

@@ -58,7 +58,8 @@ LINK = np.dtype(
         ("head", "i4", (2,)),
         ("tail", "i4", (2,)),
         ("sending", "i4"),  # bytes of the packet that it sends, or sent last
-        ("waking", "i2"),  # whether it looks into its queues once it is free
+        ("waking", "i1"),  # what has it look into its queues once it is free
+        ("instant", "i1"),  # whether packets arrive as they leave it, and none waits in a NIC
         ("paused", "i2"),  # whether its data waits for the far end (PFC)
         ("in_nic", "i8"),  # bytes of packets of senders that wait for their turn; here a line begins
         ("room", "i8"),  # bytes that may wait by priority; 0: no limit
@@ -227,7 +228,7 @@ FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
  WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
  TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, CUTS_THROUGH, BUFFERS, SEARCHING, PATIENCE, DEADLOCK,
- TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, DEPTHS) = range(47)  # fmt: skip
+ TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, FREEING, DEPTHS) = range(48)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events to come; pairs
 that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
 so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
@@ -238,7 +239,11 @@ equal queues is drawn; whether packets are marked as they leave a queue; whether
 they have not received whole; which buffers there are (PAUSED, SHARED); whether a search for deadlocks is to
 come, how long a link is paused before one, and 1 + a link of one; events in the heap of today, and in that of
 days beyond the calendar; today, as picoseconds shifted by SHIFT; the first free block, and how many there
-are; from DEPTHS on, how many pauses of each depth there were."""
+are; links that look into their queues at the end of the present time; from DEPTHS on, how many pauses of each
+depth there were."""
+NOTHING, AN_EVENT, AN_ARRIVAL, THIS_TIME = range(4)
+"""What has a link look into its queues: no packet waits; an event for that; the arrival of the packet that it
+sends, if it is `instant`; the end of the present time."""
 BY_PACKET, BY_FLOWLET = 1, 2
 PAUSED, SHARED = 1, 2
 """Flags of BUFFERS: ports pause their links (PFC); the ports of a switch share its memory."""
@@ -264,12 +269,12 @@ BATCH = 64
 class State(NamedTuple):
     """All that changes. `hops`: links of paths; `order`: messages by pair; `after`: entries that wait for an
     entry; `got`: of each packet number of each pair 0, 1 once it has arrived, 2 once its sender knows;
-    `looks`, `ready`: rings; `left`: entries of each job that are not over; `events`, `far`: heaps of what is
-    to come today and beyond the calendar, `bucket`, `used`: of its days the first block, and 32 in a word
-    whether there is one (calendar.py); `flowlet`: of hops, where switches choose by flowlet;
-    `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as
-    the choosers see them; `counts`: of paths, empty where nobody wants them. `port`: of links, where ports
-    count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
+    `looks`, `ready`: rings; `freeing`: links (FREEING); `left`: entries of each job that are not over;
+    `events`, `far`: heaps of what is to come today and beyond the calendar, `bucket`, `used`: of its days the
+    first block, and, 32 in a word, whether there is one (calendar.py); `flowlet`: of hops, where switches
+    choose by flowlet; `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of
+    paths, as the choosers see them; `counts`: of paths, empty where nobody wants them. `port`: of links,
+    where ports count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
 
     packet: Records
     link: Records
@@ -282,6 +287,7 @@ class State(NamedTuple):
     got: NDArray[np.uint8]
     looks: Int32
     ready: Int32
+    freeing: Int32
     left: Int64
     events: Records
     far: Records

@@ -11,6 +11,7 @@ from railweave.plugins.packet.layout import (
     DONE,
     ENDED,
     EXTRAS,
+    FREEING,
     FULL,
     LOOK_HEAD,
     LOOKS,
@@ -59,6 +60,10 @@ def run(state: State, until: int, events: int, call: Any) -> int:
             g[LOOK_HEAD] = g[LOOK_HEAD] + 1 if g[LOOK_HEAD] + 1 < len(s.looks) else 0
             g[LOOKS] -= 1
             pump(s, call, p, g[NOW])
+            continue
+        if g[FREEING] > 0 and (g[TODAY] == 0 or s.events[0]["time"] > g[NOW]):
+            g[FREEING] -= 1
+            frees(s, s.freeing[g[FREEING]], g[NOW])
             continue
         if (g[TODAY] == 0 and not turn(s, until)) or s.events[0]["time"] > until:
             g[NOW] = until

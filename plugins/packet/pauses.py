@@ -5,6 +5,7 @@ import numpy as np
 
 from railweave.plugins.packet.calendar import FREES, PAUSES, push
 from railweave.plugins.packet.layout import (
+    AN_EVENT,
     BUFFERS,
     DATA,
     DEADLOCK,
@@ -12,6 +13,7 @@ from railweave.plugins.packet.layout import (
     DEPTHS,
     NEVER,
     NONE,
+    NOTHING,
     PATIENCE,
     PAUSED,
     SEARCHING,
@@ -135,8 +137,8 @@ def paused(s: State, at: int, what: int, now: int) -> None:
     link["paused"] = 0
     port["paused"] += now - port["since"]
     port["since"] = NEVER
-    if link["head"][DATA] != NONE and link["waking"] == 0:
-        link["waking"] = 1
+    if link["head"][DATA] != NONE and link["waking"] == NOTHING:
+        link["waking"] = AN_EVENT
         push(s, max(link["busy"], now), (FREES << 60) | (at << 32))
 
 

@@ -5,10 +5,13 @@ import numpy as np
 from railweave.plugins.packet.calendar import ARRIVES, FREES, push
 from railweave.plugins.packet.layout import (
     ACK,
+    AN_ARRIVAL,
+    AN_EVENT,
     CUTS_THROUGH,
     DATA,
     EXTRAS,
     FREE,
+    FREEING,
     HEAD_BYTES,
     HOPS,
     IN_NIC,
@@ -18,7 +21,9 @@ from railweave.plugins.packet.layout import (
     MARKS_LEAVING,
     N_FREE,
     NONE,
+    NOTHING,
     OTHER_HOPS,
+    THIS_TIME,
     TRIMMED,
     TRIMMING,
     State,
@@ -148,10 +153,30 @@ def enqueue(s: State, i: int, at: int, now: int) -> bool:
     else:
         link["queued"][kind] += packet["size"]
         link["longest"] = max(link["longest"], link["queued"][0] + link["queued"][1])
-    if link["waking"] == 0 and (not EXTRAS or link["paused"] == 0 or kind == ACK):
-        link["waking"] = 1
-        push(s, link["busy"], (FREES << 60) | (at << 32))
+    if link["waking"] == NOTHING and (not EXTRAS or link["paused"] == 0 or kind == ACK):
+        if link["instant"] and link["busy"] == now:
+            frees_soon(s, at)
+        else:
+            wake(s, at)
     return True
+
+
+def wake(s: State, at: int) -> None:
+    """A link is to look into its queues when it is free. Nothing but its own packet arrives over it then: if
+    that takes no time after it has left, its arrival is the event."""
+    link = s.link[at]
+    if link["instant"]:
+        link["waking"] = AN_ARRIVAL
+    else:
+        link["waking"] = AN_EVENT
+        push(s, link["busy"], (FREES << 60) | (at << 32))
+
+
+def frees_soon(s: State, at: int) -> None:
+    """A link is free now, for what waits after all that arrives now."""
+    s.link[at]["waking"] = THIS_TIME
+    s.freeing[s.globals[FREEING]] = at
+    s.globals[FREEING] += 1
 
 
 def frees(s: State, at: int, now: int) -> None:
@@ -159,7 +184,7 @@ def frees(s: State, at: int, now: int) -> None:
     link = s.link[at]
     kind = 0 if link["head"][0] != NONE else 1
     if EXTRAS and kind == DATA and link["paused"] != 0:
-        link["waking"] = 0
+        link["waking"] = NOTHING
         return
     i = link["head"][kind]
     packet = s.packet[i]
@@ -175,9 +200,9 @@ def frees(s: State, at: int, now: int) -> None:
             mark(s, i, at, link["queued"][DATA])
     transmit(s, i, at, now)
     if link["head"][0] != NONE or (link["head"][1] != NONE and link["paused"] == 0):
-        push(s, link["busy"], (FREES << 60) | (at << 32))
+        wake(s, at)
     else:
-        link["waking"] = 0
+        link["waking"] = NOTHING
 
 
 def mark(s: State, i: int, at: int, waiting: int) -> None:

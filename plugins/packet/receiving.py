@@ -9,6 +9,7 @@ from railweave.plugins.packet.layout import (
     ACK_EVERY,
     ACKED,
     ADAPTIVE,
+    AN_ARRIVAL,
     ARRIVED_BAD,
     ASKS,
     BUFFERS,
@@ -34,6 +35,7 @@ from railweave.plugins.packet.queues import (
     SPOILING,
     chance,
     forward,
+    frees_soon,
     look,
     new_packet,
     release,
@@ -84,6 +86,8 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
     """A packet has come to the far end of a link."""
     packet = s.packet[i]
     hop, kind = packet["hop"], packet["kind"]
+    if s.link[at]["waking"] == AN_ARRIVAL:
+        frees_soon(s, at)
     if s.faulty[at]:
         link = s.link[at]
         key = s.pair[packet["pair"]]["key"]

@@ -156,6 +156,7 @@ class Simulation:
             np.zeros(n_entries, ENTRY), np.zeros(0, np.int32), np.zeros(n_entries, np.int32),
             np.zeros(int(self._first_after[-1]), np.int32), np.zeros(int(self._first_got[-1]), np.uint8),
             np.zeros(n_pairs + 1, np.int32), np.zeros(n_entries + 1, np.int32),
+            np.zeros(fabric.n_links, np.int32),
             np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(0, EVENT),
             np.full(layout.DAYS, NONE, np.int32), np.zeros(layout.DAYS // 32, np.int64), np.zeros(0, BLOCK),
             np.zeros(fabric.n_links, np.uint8), np.zeros(0),
@@ -178,6 +179,7 @@ class Simulation:
         links, settings = in_lines(fabric.n_links, LINK), self._settings
         links["ps_per_byte"] = 8 * PICOSECONDS / fabric.capacity_bps
         links["latency"] = np.rint(fabric.latency_s * PICOSECONDS)
+        links["instant"] = (links["latency"] == 0) & (not settings.extras)
         links["head"] = links["tail"] = links["busy"] = NONE
         links["room"], links["kmin"] = settings.room, settings.kmin
         links["kmax"], links["pmax"] = settings.kmax, settings.pmax
@@ -280,6 +282,9 @@ class Simulation:
             counts=np.concatenate((s.counts, np.zeros(len(path) * self._by_path, COUNT))),
         )
         s.globals[layout.SHARES] = shares.ctypes.data
+        if self._settings.in_turn:
+            has_links = np.diff(batch.hop_start) > 0
+            s.link["instant"][batch.links[batch.hop_start[:-1][has_links]]] = 0
         changed = np.arange(len(batch.src)) if which is None else np.flatnonzero(which)
         for i in changed.tolist():
             p, low, high = first_pair + i, int(batch.pair_start[i]), int(batch.pair_start[i + 1])
