@@ -163,7 +163,7 @@ PAIR = np.dtype(
         ("waking", "i4"),  # whether an event for its time to send is out
         ("calls", "i4"),  # of the chooser
         ("heard", "i8"),  # when it last heard of something; here a line of what acknowledgements change
-        ("active", "i8"),  # when it last heard, or sent a probe
+        ("active", "i8"),  # when it last heard, or sent a packet
         ("newest", "i8"),  # when the latest packet was sent that has arrived
         ("smoothed", "i8"),  # round trip; RFC 6298
         ("variation", "i8"),

@@ -229,7 +229,8 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
         s.packet[path["tail"]]["later"] = i
     path["tail"] = i
     if pair["in_flight"] == 0:
-        pair["heard"] = pair["active"] = now
+        pair["heard"] = now
+    pair["active"] = now
     pair["in_flight"] += size
     pair["packets"] += 1
     pair["bytes"] += size
@@ -393,7 +394,9 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
         look(s, p)
         return
     wait = max(pair["first_wait"], 2 * pair["smoothed"]) + slack
-    if pair["probes"] > 0:
+    if pair["probes"] == 0 and pair["smoothed"] == 0:
+        wait = late  # no round trip is known
+    elif pair["probes"] > 0:
         wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
     if now - pair["active"] >= wait:
         if now - pair["heard"] >= pair["dead_after"] + 4 * slack:

@@ -214,6 +214,35 @@ def test_what_is_sent_is_what_arrives_is_dropped_or_lost() -> None:
     assert pair["packets"].sum() == link["sent_packets"][into].sum()
 
 
+def test_before_the_first_round_trip_a_sender_waits_for_the_timeout() -> None:
+    """RFC 8985, section 7.2: without a sample of the round trip there is no tail probe."""
+    fabric, links = line(1, 3e-6)
+    case = Case(
+        fabric, between(fabric, {(0, 1): [links]}), [Message(0, 1, 3 * MTU)], window=4170.0,
+        first_wait=4_000_000, timeout=8_000_000, most_wait=32_000_000,
+    )  # fmt: skip
+    sim, end = case.run()
+    assert sim.of_job(0)["declared"].tolist() == [0] and sim.of_job(0)["packets"].tolist() == [3]
+    answer = ps(fabric, links[0], PACKET.acknowledgement_bytes)
+    assert (
+        end[0] == sum(ps(fabric, links[0], size) for size in packet_sizes(3 * MTU)) + 2 * answer + 15_000_000
+    )
+
+
+def test_a_sender_that_goes_on_sending_does_not_probe() -> None:
+    """A NIC serves 16 pairs in turn, so that four packets of each, which are acknowledged together, take
+    longer than the timeout; each pair sends a packet in a third of that."""
+    fabric = rw.topology("rail-only", domains=1, rails=17)
+    paths = {(0, g): [links_along(fabric, (0, fabric.n_gpus, g))] for g in range(1, 17)}
+    turn = 16 * ps(fabric, paths[0, 1][0][0], MTU + PACKET.HEADERS)
+    case = Case(
+        fabric, between(fabric, paths), [Message(0, g, 12 * MTU) for g in range(1, 17)],
+        first_wait=2 * turn, timeout=3 * turn, most_wait=12 * turn,
+    )  # fmt: skip
+    sim, _ = case.run()
+    assert not sim.of_job(0)["declared"].any() and not sim.of_job(0)["again"].any()
+
+
 def test_senders_count_by_path_what_links_have_lost() -> None:
     """Three paths over spines of their own, two of which lose packets. Once nothing is under way, each path
     has sent what its link to the spine has, and has lost what its links have, both as the links count."""

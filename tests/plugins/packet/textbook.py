@@ -393,7 +393,8 @@ class Textbook:
         packet = Packet(DATA, pair, pair.paths[which], size, number, copy, i, self.now, which=which)
         pair.listed[which].append(packet)
         if not pair.in_flight:
-            pair.heard = pair.active = self.now
+            pair.heard = self.now
+        pair.active = self.now
         pair.in_flight += size
         pair.packets += 1
         last = number == self.first[i] + len(self.sizes[i]) - 1
@@ -442,7 +443,7 @@ class Textbook:
                     self.missed(packet, silent=False)
         if not pair.in_flight:
             return
-        wait = max(self.case.first_wait, 2 * pair.smoothed)
+        wait = max(self.case.first_wait, 2 * pair.smoothed) if pair.smoothed else late
         if pair.probes:
             wait = min(late << min(pair.probes - 1, 30), max(self.case.most_wait, late))
         if self.now - pair.active >= wait:
