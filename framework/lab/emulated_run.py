@@ -20,6 +20,7 @@ from railweave.framework.lab.measuring.health_sources import open_source
 from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
+from railweave.framework.lab.measuring.red_marker import Marker, marker_of
 from railweave.framework.lab.rate_scale import RateScale
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
@@ -155,13 +156,13 @@ class EmulatedRun:
             concurrent=True,
         )  # fmt: skip
 
-    def _marker(self) -> EcnMarker | None:
+    def _marker(self) -> Marker | None:
         """What marks packets, where the plan wants it."""
         options = self._plan.experiment.engine.options
         wanted = options["marks"] == "on"
         if options["marks"] == "auto":
             wanted = any("mark" in (*job.chooser.needs, *job.control.needs) for job in self._plan.jobs)
-        return EcnMarker.of(self.lab, ramp_of(options)) if wanted else None
+        return marker_of(self.lab, ramp_of(options), str(options["marked_by"])) if wanted else None
 
     def _summary(self, scaled: Fabric, rate_scale: float) -> str:
         rates = ", ".join(
@@ -172,7 +173,7 @@ class EmulatedRun:
         latency_s = self.scale.latency_s
         latency = "" if latency_s is None else f"; a packet takes {latency_s * 1e3:.2g} ms unshaped"
         marker = self.telemetry.marker if self.telemetry else None
-        marks = "" if marker is None else f"; {marker.ramp}"
+        marks = "" if marker is None else f"; {marker.ramp} ({marker.by})"
         return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g}){latency}{marks}"
 
     def until(self, done: Callable[[], bool], awaited: str) -> None:
@@ -216,14 +217,17 @@ class EmulatedRun:
         self._cpu_before = self._cpu_before or self.cpu_s()
         self._memory_peak_bytes = max(self._memory_peak_bytes, total_pss_bytes())
 
+    def _versions(self) -> dict[str, str]:
+        version = run([tool("ovs-vswitchd"), "--version"]).split()[3]
+        marker = self.telemetry.marker if self.telemetry else None
+        marks = {} if marker is None else {"marks": marker.by}
+        return {"openvswitch": version, "datapath": self.lab.datapath, **marks}
+
     def facts(self) -> EngineFacts:
         self.checkpoint()
         cores = len(os.sched_getaffinity(0))
         return EngineFacts(
-            versions={
-                "openvswitch": run([tool("ovs-vswitchd"), "--version"]).split()[3],
-                "datapath": self.lab.datapath,
-            },
+            versions=self._versions(),
             cores=cores,
             switch_cores=min(cores, len(self.lab.shards)),
             # a restarted controller's counter begins anew
@@ -270,7 +274,7 @@ class EmulatedRun:
         if self.telemetry is not None and self.telemetry.sampler.pid is not None:
             self.telemetry.sampler.ended()
             self._recorder.note("the sampler of the queues ended: short bursts may go unseen from now on")
-            if self.telemetry.marker is not None:
+            if isinstance(self.telemetry.marker, EcnMarker):
                 self.telemetry.marker.stop()
                 self._recorder.note("no packet is marked from now on, as nobody follows the queues")
 

@@ -35,6 +35,13 @@ class EmulationEngine(Engine):
             choices=DATAPATHS,
         ),
         *MARK_PARAMETERS,
+        Parameter(
+            "marked_by",
+            "auto",
+            "text",
+            "the kernel's RED, or levels by sampled queues; auto: RED where the kernel has it",
+            choices=("auto", "red", "levels"),
+        ),
     )
     lacks: Mapping[str, str] = {"trace": "it sees links only when it samples their health (health.npz)"}
 

@@ -13,7 +13,6 @@ iteration. Source of the formats: linux/netfilter/nf_tables.h and nfnetlink.h.
 import os
 import socket
 import struct
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -31,6 +30,7 @@ from railweave.framework.processes.netlink import (
     attributes,
     dump_request,
     messages,
+    refusal,
     text_attribute,
 )
 from railweave.framework.processes.programs import run, tool
@@ -117,8 +117,7 @@ def _elements(sock: socket.socket) -> Iterator[tuple[bytes, int, int]]:
             if kind == DONE:
                 return
             if kind == ERROR:
-                code = -int.from_bytes(data[body][:4], sys.byteorder, signed=True)
-                raise MachineError(f"what programs sent cannot be read: {os.strerror(code)}.")
+                raise MachineError(f"what programs sent cannot be read: {os.strerror(refusal(data))}.")
             elements = inside(slice(body.start + _SUBSYSTEM_HEADER, body.stop)).get(_ELEMENTS, slice(0, 0))
             for _, element in attributes(data, elements):
                 parts = inside(element)

@@ -8,12 +8,8 @@ from railweave.framework.health.trains import IDLE_S, TrainTimes
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.sampler import SHORTEST_S
 from railweave.framework.lab.switching.controller_link import Train
-from railweave.framework.lab.switching.shaping import SHORT_BYTES
+from railweave.framework.lab.switching.shaping import QUEUE_PACKETS, SHORT_BYTES
 from railweave.framework.model import Fabric, Measurement, PacketFormat
-
-QUEUE_PACKETS = 1000
-"""Packets that the queue of a link holds (txqueuelen, the kernel's default); the rest of a longer train is
-lost."""
 
 
 class Prober:

@@ -15,20 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import LabError
+from railweave.framework.lab.switching.red import RED_HANDLE
 from railweave.framework.lab.switching.shaping import SHAPER_HANDLE
 from railweave.framework.model.arrays import Float
 from railweave.framework.processes.namespaces import NetNamespace
-from railweave.framework.processes.netlink import DONE, ERROR, HEADER, attributes, dump_request, messages
+from railweave.framework.processes.netlink import (
+    DONE,
+    ERROR,
+    HEADER,
+    NETLINK_ROUTE,
+    RTM_GETQDISC,
+    RTM_NEWQDISC,
+    TCMSG,
+    attributes,
+    dump_request,
+    messages,
+)
 
-NETLINK_ROUTE = 0
-RTM_NEWQDISC, RTM_GETQDISC = 36, 38
-TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 7, 1, 3
+TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 7, 1, 3, 4
 
 TRIES, TOGETHER_S = 3, 0.001
 """A dump that took longer was interrupted, so it is not known when its parts were made; it is made anew."""
 
-_TCMSG = struct.Struct("=BxxxiIII")
-DUMP_REQUEST = dump_request(RTM_GETQDISC, _TCMSG.pack(0, 0, 0, 0, 0))
+DUMP_REQUEST = dump_request(RTM_GETQDISC, TCMSG.pack(0, 0, 0, 0, 0))
+_RED_STATISTICS = struct.Struct("=IIII")
+"""Of RED (tc_red_xstats): early drops, drops of a full queue, others, packets marked."""
 
 
 class QueueCounters(NamedTuple):
@@ -109,6 +120,18 @@ class ShardQueues:
         for counter, place in zip(into[2:], (2, 5, 4, 3), strict=True):
             counter[:, self._links] = values[:, place]
 
+    def marked(self) -> dict[int, int]:
+        """Packets that RED has marked so far, by link."""
+        data, marked = self.dump().data, {}
+        for kind, body in messages(data):
+            if kind != RTM_NEWQDISC:
+                continue
+            _family, index, handle, _parent, _info = TCMSG.unpack_from(data, body.start)
+            if handle == RED_HANDLE and index in self._link_of:
+                statistics = _statistics(data, body)[TCA_STATS_APP].start
+                marked[self._link_of[index]] = _RED_STATISTICS.unpack_from(data, statistics)[3]
+        return marked
+
     def _are_known(self, words: Sequence[NDArray[np.uint32]]) -> bool:
         if any(len(dump_words) != self._words for dump_words in words):
             return False
@@ -123,11 +146,10 @@ class ShardQueues:
             if kind != RTM_NEWQDISC:
                 continue
             marks += [body.start + 4, body.start + 8]
-            _family, index, handle, _parent, _info = _TCMSG.unpack_from(data, body.start)
+            _family, index, handle, _parent, _info = TCMSG.unpack_from(data, body.start)
             if handle != SHAPER_HANDLE or index not in self._link_of:
                 continue
-            outer = dict(attributes(data, slice(body.start + _TCMSG.size, body.stop)))
-            inner = dict(attributes(data, outer[TCA_STATS2]))
+            inner = _statistics(data, body)
             basic, queue = inner[TCA_STATS_BASIC].start, inner[TCA_STATS_QUEUE].start
             marks += [basic - 4, queue - 4]
             links.append(self._link_of[index])
@@ -137,6 +159,12 @@ class ShardQueues:
         self._links, self._places = np.array(links), np.array(places).T // 4
         self._words, self._marks = len(words), np.array(marks) // 4
         self._marked = words[self._marks]
+
+
+def _statistics(data: bytes, body: slice) -> dict[int, slice]:
+    """Where the statistics of a queue are in a message about it, by their kind."""
+    outer = dict(attributes(data, slice(body.start + TCMSG.size, body.stop)))
+    return dict(attributes(data, outer[TCA_STATS2]))
 
 
 def read_all(shards: Sequence[ShardQueues], n_links: int) -> QueueCounters:

@@ -5,6 +5,7 @@ from typing import Self
 import numpy as np
 
 from railweave.framework.lab.measuring.queue_counters import QueueCounters, ShardQueues, read_all
+from railweave.framework.lab.measuring.red_marker import Marker
 from railweave.framework.lab.measuring.sampler import Sampler
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.switching.marking import EcnMarker
@@ -15,16 +16,14 @@ from railweave.framework.model.arrays import Bool
 class QueueTelemetry:
     """Measurements of all links of a lab, one per call: counters and queues of the latest sample, and the
     service rate of every link of which samples since the last call say one. `last`: the latest sample;
-    `marker`: what marks by it."""
+    `marker`: what marks by queues."""
 
-    def __init__(self, sampler: Sampler, shards: list[ShardQueues], marker: EcnMarker | None = None) -> None:
+    def __init__(self, sampler: Sampler, shards: list[ShardQueues], marker: Marker | None = None) -> None:
         self.sampler, self._shards, self.marker = sampler, shards, marker
         self.last = sampler.read()
 
     @classmethod
-    def of(
-        cls, lab: Emulation, scaled: Fabric, packet: PacketFormat, marker: EcnMarker | None = None
-    ) -> Self:
+    def of(cls, lab: Emulation, scaled: Fabric, packet: PacketFormat, marker: Marker | None = None) -> Self:
         """The telemetry of every link of a lab that is shaped: per shard a netlink socket for the sampler and
         one for snapshots."""
         sampled, for_snapshots = (
@@ -34,11 +33,11 @@ class QueueTelemetry:
             ]
             for _ in range(2)
         )
-        return cls(
-            Sampler(sampled, scaled.capacity_bps, packet.full_packet_bytes, scaled.link_element, marker),
-            for_snapshots,
-            marker,
-        )
+        sampler = Sampler(
+            sampled, scaled.capacity_bps, packet.full_packet_bytes, scaled.link_element,
+            marker if isinstance(marker, EcnMarker) else None,
+        )  # fmt: skip
+        return cls(sampler, for_snapshots, marker)
 
     def snapshot(self) -> QueueCounters:
         """The cumulative counters at this moment; not a sample."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from railweave.framework.errors import LabError, MachineError
+from railweave.framework.experiment.ramp import Ramp
 from railweave.framework.lab.interface_names import HOST_PORT, host_name, interface_name
-from railweave.framework.lab.switching import datapath, shaping
+from railweave.framework.lab.switching import datapath, red, shaping
 from railweave.framework.lab.switching.mininet_net import CONTROLLER_PORT, LabNet
 from railweave.framework.lab.switching.ovs import OvsShard
 from railweave.framework.lab.switching.shard_placement import place, shard_count
@@ -59,6 +60,8 @@ class Emulation:
         self.send_buffer_bytes = 0
         self.short_packets_wait = ""
         self.rates_bps: Float = np.zeros(fabric.n_links)
+        self._ramp: Ramp | None = None
+        self._marking: Int64 = np.zeros(0, np.int64)
         self.interfaces = [
             interface_name(fabric.node_name(node), port)
             for node, port in zip(fabric.link_src.tolist(), fabric.link_port.tolist(), strict=True)
@@ -154,6 +157,18 @@ class Emulation:
         rates, latencies_s = self._rates(shard), self.scaled.latency_s[self._links_of[shard.index]].tolist()
         shaping.shape(shard.namespace, [(*rate, s) for rate, s in zip(rates, latencies_s, strict=True)])
         shaping.verify(shard.namespace, rates)
+        self._put_red(shard)
+
+    def mark(self, links: Int64, ramp: Ramp) -> None:
+        """Let shaped links mark by a ramp, by the kernel's RED. Raises LabError where it has none."""
+        self._marking, self._ramp = links, ramp
+        for shard in self.shards:
+            self._put_red(shard)
+
+    def _put_red(self, shard: OvsShard) -> None:
+        if self._ramp is not None:
+            mine = np.intersect1d(self._links_of[shard.index], self._marking).tolist()
+            red.put(shard.namespace, [self.interfaces[link] for link in mine], self._ramp)
 
     def _rates(self, shard: OvsShard) -> list[tuple[str, float]]:
         return [(self.interfaces[link], float(self.rates_bps[link])) for link in self._links_of[shard.index]]

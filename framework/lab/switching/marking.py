@@ -38,6 +38,8 @@ class EcnMarker:
     """Marks at all links of a lab that mark. `follow`: by the process that samples, after `open`; `read`: by
     any."""
 
+    by = "levels"
+
     def __init__(self, ramp: Ramp, parts: Parts, n_links: int) -> None:
         self.ramp, self._parts, self._n_links = ramp, parts, n_links
         self._editors: list[subprocess.Popen[bytes]] = []

@@ -21,6 +21,9 @@ DATA = f"udp dport {ROCE_PORT} @th,64,8 != {ACKNOWLEDGE:#x}"
 """What nftables knows RoCEv2 data by; the opcode follows UDP's 8 bytes."""
 LINK_MTU = 9000
 """Larger than every packet of a run (path MTU 4096 and headers); that of programs on hosts."""
+QUEUE_PACKETS = 1000
+"""Packets that the queue of a link holds (txqueuelen, the kernel's default); the rest of a longer train is
+lost."""
 DEVICES_PER_CHAIN = 128
 """The kernel refuses the 256th device of one nftables chain (NFT_NETDEVICE_MAX,
 net/netfilter/nf_tables_api.c)."""

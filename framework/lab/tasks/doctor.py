@@ -22,7 +22,7 @@ from railweave.framework.experiment.schema import KINDS
 from railweave.framework.hookspecs import Controller
 from railweave.framework.lab.plugin import in_lab
 from railweave.framework.lab.sandbox import namespaces_fix, unshare_command
-from railweave.framework.lab.switching import shaping
+from railweave.framework.lab.switching import red, shaping
 from railweave.framework.lab.switching.datapath import FIX, KERNEL, refusal
 from railweave.framework.lab.tasks.run import lab_task
 from railweave.framework.model.events import ProcessDied, ProcessReady, RunEvent
@@ -147,6 +147,9 @@ def _lab(registers: Registers) -> list[MachineCheck]:
         MachineCheck("netem", True, "link latency can be emulated") if facts["netem"] else
         MachineCheck("netem", None, "this kernel has no netem: link latencies must be 0",
                 "as root: modprobe sch_netem; or use the VM lab"),
+        MachineCheck("marks", True, "the kernel's RED marks packets, by the queue that they enter") if facts["red"]
+        else MachineCheck("marks", None, "this kernel has no RED: links mark in eight levels, by sampled queues",
+                          "as root: modprobe sch_red; or use the VM lab"),
         MachineCheck("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s"
                 + (f", send buffer {buffer >> 10} KiB" if buffer else "")),
         MachineCheck("capacity", True, f"{facts['hops_per_core_s']:,.0f} packet-hops/s per core, "
@@ -165,6 +168,7 @@ def task(message: Mapping[str, Any], _emit: Callable[[RunEvent], None]) -> dict[
             "datapath": lab.datapath,
             "refusal": refusal(namespace),
             "netem": shaping.kernel_has_netem(namespace),
+            "red": red.kernel_has_red(next(iter(lab.hosts.values()))),
             "bring_up_s": parts.bring_up_s,
             "send_buffer_bytes": lab.send_buffer_bytes,
             "hops_per_core_s": capacity.hops_per_core_s,

@@ -3,6 +3,7 @@ line."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ from railweave.framework.lab.measuring.arrivals import IngressCounters
 from railweave.framework.lab.measuring.queue_counters import ShardQueues, read_all
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sampler import Sampler
-from railweave.framework.lab.switching import shaping
+from railweave.framework.lab.switching import red, shaping
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.switching.marking import EcnMarker
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
@@ -272,6 +273,53 @@ def marks(ports: int, packets: int) -> dict[str, Any]:
     marker.stop()
     _await_level(near, 0)
     return {"rows": found, "silent": bool(np.isnan(marker.read()[1::2]).all())}
+
+
+def red_marks(lengths: list[int], pmax: float, packets: int) -> dict[str, Any]:
+    """Data that enters a queue of so many packets of 1,000 bytes, which stays as long because one leaves in a
+    second and more than fits is dropped: how many of `packets` RED marks at each length, and the queue. Then,
+    once the queue has drained, of data that leaves one by one, how much RED marks and how much arrives
+    marked."""
+    near, far = NetNamespace.create("near"), NetNamespace.create("far")
+    sender, receiver = _join(near, far, "a", "b", ethertype=ETH_P_IP)
+    shaping.shape(near, [("a", 8e3, 0.0)])
+    red.put(near, ["a"], Ramp(10_000, 50_000, pmax))
+    fifo = "parent 4:1 handle 5: pfifo limit"
+    shaping.tc_batch(near, [f"qdisc add dev a {fifo} {lengths[0]}\n"])
+    queues, (able, deaf) = ShardQueues(near, {0: "a"}), (_roce(1000, 0x07, ecn) for ecn in (2, 0))
+    rows = []
+    for length in lengths:
+        shaping.tc_batch(near, [f"qdisc change dev a {fifo} {length}\n"])
+        _fill(sender, deaf, length + 1)
+        before = queues.marked()[0]
+        _fill(sender, able, packets)
+        rows.append([length, queues.marked()[0] - before, int(read_all([queues], 1).queue_bytes[0])])
+    shaping.reshape(near, [("a", 1e9)])
+    while read_all([queues], 1).queue_bytes[0] > 0:
+        time.sleep(0.01)
+    for _ in range(int(read_all([queues], 1).sent_packets[0])):
+        receiver.recv(64)
+    before, marked = queues.marked()[0], 0
+    for _ in range(packets):
+        sender.send(able)
+        marked += receiver.recv(64)[15] & 3 == 3
+    return {"rows": rows, "counted_later": queues.marked()[0] - before, "marked_later": marked}
+
+
+def _fill(sender: socket.socket, frame: bytes, packets: int) -> None:
+    """Send so many packets into a queue that may be full."""
+    for _ in range(packets):
+        with contextlib.suppress(OSError):  # ENOBUFS
+            sender.send(frame)
+
+
+def has_red() -> bool:
+    """Whether this kernel has RED; the loopback on which that is tried is as before."""
+    near = NetNamespace.create("near")
+    has = red.kernel_has_red(near)
+    with near.entered():
+        assert "noqueue" in run([tool("tc"), "qdisc", "show", "dev", "lo"])
+    return has
 
 
 def _await_level(namespace: NetNamespace, level: int) -> None:
