@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from railweave.framework.errors import TransportError
 from railweave.framework.model import Endpoint, EntropyTable, Fabric, PacketFormat, PathBatch, Schedule
+from railweave.framework.model.arrays import Float
 from railweave.framework.model.events import TransportEvent
 from railweave.framework.model.senders import Senders
 from railweave.framework.parameters import Parameter, Value
@@ -33,10 +34,12 @@ class RoceV2:
     def configured(self, options: Mapping[str, Value]) -> Self:
         return type(self)(options)
 
-    def senders(self, fabric: Fabric, paths: PathBatch, packet: PacketFormat) -> Senders:
+    def senders(
+        self, fabric: Fabric, paths: PathBatch, packet: PacketFormat, window_bits: Float | None = None
+    ) -> Senders:
         """The windows and waits of the pairs of `paths`, as its senders compute them."""
         tuning: Any = self._options
-        return stated.senders(Tuning(**tuning), fabric, paths, packet)
+        return stated.senders(Tuning(**tuning), fabric, paths, packet, window_bits)
 
     def use_chooser(self, name: str, options: Mapping[str, Value], seed: int) -> None:
         """Paths are chosen so by processes that are started from now on."""

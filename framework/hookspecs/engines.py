@@ -15,6 +15,7 @@ from railweave.framework.model import (
     RuleUpdate,
     Schedule,
 )
+from railweave.framework.model.arrays import Float
 from railweave.framework.model.events import ControllerEvent, RunEvent, TransportEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.model.senders import Senders
@@ -66,10 +67,13 @@ class Transport(Configurable, Protocol):
     """Drives a sender process from outside it. Never blocks: results come as events
     (framework/model/events.py)."""
 
-    def senders(self, fabric: Fabric, paths: PathBatch, packet: PacketFormat) -> Senders:
+    def senders(
+        self, fabric: Fabric, paths: PathBatch, packet: PacketFormat, window_bits: Float | None = None
+    ) -> Senders:
         """How the senders of these pairs behave (framework/model/senders.py), for engines that compute.
 
-        `fabric` has the rates in use. Pure: nothing is started."""
+        `fabric` has the rates in use. `window_bits` (P,): windows in place of the transport's, for which they
+        then wait as long as they would for theirs. Pure: nothing is started."""
 
     def start(
         self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1

@@ -136,13 +136,15 @@ class Model:
         return self.plan.fabric.scaled(self.rate_scale)
 
     def _allow(self, job: int, which: Bool | None = None) -> None:
-        """Windows and waits of a job's pairs, as its transport states them for their paths."""
+        """Windows of a job's pairs, and the waits that its transport states for them on their paths."""
         plan, paths = self.plan, self._paths[job]
+        ideal = dict[str, Float]()
+        if plan.experiment.engine.options["window"] == "ideal" and not self._controlled:
+            links = links_of(plan.fabric, paths, plan.packet)
+            ideal["window_bits"] = 8 * ideal_window(links, plan.packet)
         with blaming(f"transport {plan.experiment.transport.name}: senders()"):
-            senders: Senders = plan.transport.senders(self._scaled, paths, plan.packet)
+            senders: Senders = plan.transport.senders(self._scaled, paths, plan.packet, **ideal)
         window = senders.window_bits / 8
-        if plan.experiment.engine.options["window"] == "ideal":
-            window = ideal_window(links_of(plan.fabric, paths, plan.packet), plan.packet)
         slack = window * plan.packet.RETH / plan.packet.full_packet_bytes  # a window counts packets
         waits = (senders.first_s, senders.timeout_s, senders.most_s, senders.dead_after_s)
         scale = self.rate_scale * PICOSECONDS

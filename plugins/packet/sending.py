@@ -399,7 +399,7 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
     elif pair["probes"] > 0:
         wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
     if now - pair["active"] >= wait:
-        if now - pair["heard"] >= pair["dead_after"] + 4 * slack:
+        if now - pair["heard"] >= max(pair["dead_after"] + 4 * slack, 4 * late):
             s.globals[DEAD] = p + 1
         probe(s, call, p, now)
     due = min(max(pair["active"] + wait, now + 1), now + late)

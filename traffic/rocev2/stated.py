@@ -12,8 +12,15 @@ LATE = 64
 """A number of probes after which waits no longer grow."""
 
 
-def senders(tuning: Tuning, fabric: Fabric, paths: PathBatch, packet: PacketFormat) -> Senders:
-    """Those of the pairs of `paths`; `fabric` has the rates in use."""
+def senders(
+    tuning: Tuning,
+    fabric: Fabric,
+    paths: PathBatch,
+    packet: PacketFormat,
+    window_bits: Float | None = None,
+) -> Senders:
+    """Those of the pairs of `paths`; `fabric` has the rates in use. `window_bits` (P,): their windows, None
+    for those of the transport."""
     n_pairs, n_paths = len(paths.src), len(paths.weight)
     hop_path, path_pair = paths.hop_path, paths.path_pair
     capacity = fabric.capacity_bps[paths.links]
@@ -21,13 +28,16 @@ def senders(tuning: Tuning, fabric: Fabric, paths: PathBatch, packet: PacketForm
     np.minimum.at(slowest, hop_path, capacity)
     depth: Float = slowest * np.bincount(hop_path, 1 / capacity, n_paths)
     latency_s: Float = np.bincount(hop_path, fabric.latency_s[paths.links], n_paths).astype(np.float64)
-    window = tuning.windows(slowest, depth, latency_s, path_pair, n_pairs, packet.full_packet_bytes)
+    full_bits = 8 * packet.full_packet_bytes
+    if window_bits is None:
+        window = tuning.windows(slowest, depth, latency_s, path_pair, n_pairs, packet.full_packet_bytes)
+        window_bits = np.asarray(full_bits * window, np.float64)
     rate, travel_s = np.full(n_pairs, np.inf), np.zeros(n_pairs)
     np.minimum.at(rate, path_pair, slowest)
     np.maximum.at(travel_s, path_pair, 2 * latency_s)
-    window_bits = np.asarray(8 * packet.full_packet_bytes * window, np.float64)
-    stride = np.array([acknowledge_every(packets) for packets in range(SPAN + 1)])[window]
-    acks = packet.acknowledgement_bytes / (stride * packet.full_packet_bytes)
+    stride = np.array([acknowledge_every(packets) for packets in range(SPAN + 1)])
+    packets = np.clip(np.rint(window_bits / full_bits), 1, SPAN).astype(np.int64)
+    acks = packet.acknowledgement_bytes / (stride[packets] * packet.full_packet_bytes)
     first_s, timeout_s, most_s = _waits(window_bits / rate, travel_s)
     dead_after_s = np.maximum(tuning.dead_after, TIMEOUTS * timeout_s)
     return Senders(window_bits, acks, first_s, timeout_s, most_s, dead_after_s)

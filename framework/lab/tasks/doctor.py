@@ -147,8 +147,9 @@ def _lab(registers: Registers) -> list[MachineCheck]:
         MachineCheck("netem", True, "link latency can be emulated") if facts["netem"] else
         MachineCheck("netem", None, "this kernel has no netem: link latencies must be 0",
                 "as root: modprobe sch_netem; or use the VM lab"),
-        MachineCheck("marks", True, "the kernel's RED marks packets, by the queue that they enter") if facts["red"]
-        else MachineCheck("marks", None, "this kernel has no RED: links mark in eight levels, by sampled queues",
+        MachineCheck("marks", True, "the kernel's RED marks packets, by the queue that they enter")
+        if facts["red"]
+        else MachineCheck("marks", None, "no RED in this kernel: links mark in eight levels, by sampled queues",
                           "as root: modprobe sch_red; or use the VM lab"),
         MachineCheck("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s"
                 + (f", send buffer {buffer >> 10} KiB" if buffer else "")),

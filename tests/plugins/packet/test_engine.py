@@ -14,7 +14,10 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import PacketFormat
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.result import RunResult
+from railweave.framework.routing.batches import answer
 from railweave.plugins.packet import engine, machine
+from railweave.plugins.packet.model import Model, pairs_of
+from railweave.plugins.packet.windows import ideal_window, links_of
 
 PACKET = PacketFormat()
 LARGE = [
@@ -47,6 +50,29 @@ def test_large_messages_take_what_fluid_says(registers: Registers, keys: dict[st
     ours = run(registers, **keys, size=size, iterations=1, **window)
     fluid = run(registers, **keys, size=size, iterations=1, engine="fluid")
     assert times_us(ours)[0] == pytest.approx(times_us(fluid)[0], rel=0.02)
+
+
+def test_waits_are_those_of_the_window_in_use(registers: Registers) -> None:
+    """As the transport states them for windows of that size; a congestion control has its own windows, and
+    with it they stay those of the transport."""
+    keys = {
+        "topology": "clos", "planes": 8, "servers": 2, "gpus": 2, "t0": 2, "t1": 2, "router": "spray",
+        "collective": "permutation", "rate_scale": 1e-4, "topology.link_latency": "10us",
+    }  # fmt: skip
+    waits = {}
+    for window, control in (("transport", "window"), ("ideal", "window"), ("ideal", "swift")):
+        options = {"name": "packet", "window": window}
+        plan = rw.load(registers=registers, engine=options, control=control, **keys)
+        pair = Model(plan, plan.healthy_table, 1e-4).sim.s.pair
+        waits[window, control] = pair[["first_wait", "timeout", "most_wait", "dead_after"]]
+        if window == "ideal" and control == "window":
+            batch = answer(plan.healthy_table, *pairs_of(plan))
+            bits = 8 * ideal_window(links_of(plan.fabric, batch, plan.packet), plan.packet)
+            senders = plan.transport.senders(plan.fabric.scaled(1e-4), batch, plan.packet, bits)
+            assert np.allclose(pair["timeout"], senders.timeout_s * 1e-4 * 1e12, rtol=1e-9)
+            assert np.allclose(pair["window"], bits / 8, rtol=0.01)
+    assert (waits["ideal", "window"]["timeout"] > 1.5 * waits["transport", "window"]["timeout"]).all()
+    assert np.array_equal(waits["ideal", "swift"], waits["transport", "window"])
 
 
 def test_packets_that_meet_in_queues_take_longer_than_flows(registers: Registers) -> None:

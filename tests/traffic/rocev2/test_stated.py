@@ -10,7 +10,7 @@ import pytest
 import railweave as rw
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.registry import load_plugins
-from railweave.traffic.rocev2.timing import Timing
+from railweave.traffic.rocev2.timing import SLOWDOWN, Timing
 from railweave.traffic.rocev2.tuning import TIMEOUTS, Tuning, acknowledge_every
 
 
@@ -48,3 +48,23 @@ def test_senders_wait_and_send_as_stated(options: dict[str, Any]) -> None:
             expected = next((one for one in tries if one >= silent_s), None)
             if expected is not None:
                 assert senders.next_try_s(np.full(3, silent_s))[i] == pytest.approx(expected)
+
+
+def test_other_windows_are_waited_for_as_ours() -> None:
+    """A window that the transport has by itself, stated as another's, changes nothing; of one ten times as
+    large the timeout is that of its drain."""
+    plan = rw.load(registers=load_plugins(), domains=4, rails=4, router="spray", engine="fluid")
+    fabric = plan.fabric.scaled(1e-5)
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    batch = table.paths(np.array([0, 0, 5]), np.array([1, 9, 3]))
+    own = plan.transport.senders(fabric, batch, plan.packet)
+    same = plan.transport.senders(fabric, batch, plan.packet, own.window_bits)
+    for name in ("window_bits", "acks", "first_s", "timeout_s", "most_s", "dead_after_s"):
+        assert np.array_equal(getattr(own, name), getattr(same, name))
+    large = plan.transport.senders(fabric, batch, plan.packet, 10 * own.window_bits)
+    slowest = [
+        min(float(fabric.capacity_bps[list(path.links)].min()) for path in batch.paths(i)) for i in range(3)
+    ]
+    timeout_s = SLOWDOWN * 10 * own.window_bits / np.array(slowest)
+    assert large.timeout_s == pytest.approx(timeout_s)
+    assert large.dead_after_s == pytest.approx(np.maximum(Tuning().dead_after, TIMEOUTS * timeout_s))
