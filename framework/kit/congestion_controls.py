@@ -17,6 +17,8 @@ READ = {"window": np.float64, "rate": np.float64, "wake": np.int64}
 PLAIN = "ifb"
 """Kinds of numbers that a record may hold."""
 CALLS = 2000
+DAY = 86_400 * 10**12
+"""Picoseconds: a lab's clock does not start at 0."""
 MILLISECOND = 10**9
 PAIR_ENDS, PAIR_FROM, PAIR_SECOND = 40 * MILLISECOND, 20 * MILLISECOND, 1 * MILLISECOND
 """Of two flows: when they are looked at, and when the second begins. DCQCN needs 250 steps of 55 us to
@@ -42,6 +44,7 @@ def control(subject: Subject) -> Iterator[Outcome]:
         first, again = (_bits(made, plain) for _ in range(2))
         different = [Violation("", "the same calls give another record")] * (first != again)
         yield Outcome.of("pure", different, "equal calls give equal records")
+        yield _checked("any clock", lambda: _later(made, plain), "the same calls a day later")
         yield _checked("equal shares", lambda: _equal(made, port), "two flows, the second one later")
         yield _checked("busy port", lambda: _busy(made, port), f"{INCAST} flows to one port")
     yield _compiled(made, first, subject.name)
@@ -88,12 +91,29 @@ def _bits(made: CongestionControl, calls: ControlFunctions) -> bytes:
         return b""
 
 
-def _script(made: CongestionControl, calls: ControlFunctions) -> bytes:
-    """Calls as they may come, long silences and other paths included. Raises Broken where a bound is."""
+def _later(made: CongestionControl, calls: ControlFunctions) -> None:
+    """Windows and rates are those of equal calls on a clock that began earlier."""
+    early, late = list[tuple[float, float]](), list[tuple[float, float]]()
+    _script(made, calls, early)
+    _script(made, calls, late, DAY)
+    same = np.isclose(early, late, rtol=1e-6).all(axis=1)
+    if not same.all():
+        call = int(np.argmin(same))
+        raise Broken(
+            f"call {call}: begun a day later, its window and rate are {late[call]}, not {early[call]}; "
+            "start() takes the time from which the control counts"
+        )
+
+
+def _script(
+    made: CongestionControl, calls: ControlFunctions, said: list[tuple[float, float]] | None = None, since: int = 0
+) -> bytes:
+    """Calls as they may come from `since` on, long silences and other paths included; `said` gets window and
+    rate after each. Raises Broken where a bound is."""
     rng = np.random.default_rng(1)
     sender, far = made.sender_record(), made.receiver_record()
     s: Any = sender[0]
-    line, mtu, now, in_flight, answers = 12.5e9, 4160, 0, 0, list[bool]()
+    line, mtu, now, in_flight, answers = 12.5e9, 4160, since, 0, list[bool]()
     calls.start(s, now, line, 8_000_000, 2, mtu)
     for call in range(CALLS):
         now += int(10 ** rng.uniform(3, 11 if call % 50 == 0 else 7))
@@ -116,6 +136,8 @@ def _script(made: CongestionControl, calls: ControlFunctions) -> bytes:
             answers.append(bool(calls.received(far[0], now, size, bool(rng.integers(0, 2)))))
         if s["wake"] <= now:
             calls.woke(s, now)
+        if said is not None:
+            said.append((float(s["window"]), float(s["rate"])))
         if why := out_of_bounds(s, now, made.least_rate * line, line):
             raise Broken(f"call {call}: {why}")
     return sender.tobytes() + (b"" if far is None else far.tobytes()) + bytes(answers)

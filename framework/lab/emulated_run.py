@@ -14,6 +14,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.plugin_calls import wants_paths
 from railweave.framework.experiment.ramp import ramp_of
+from railweave.framework.experiment.wants import controls
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.job_traffic import JobTraffic
 from railweave.framework.lab.measuring.health_sources import open_source
@@ -23,7 +24,12 @@ from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.red_marker import Marker, marker_of
 from railweave.framework.lab.rate_scale import RateScale
 from railweave.framework.lab.switching.controller_link import ControllerLink
-from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
+from railweave.framework.lab.switching.emulation import (
+    CONTROLLED_QUEUE_PACKETS,
+    QUEUE_PACKETS,
+    Emulation,
+    cpu_seconds,
+)
 from railweave.framework.lab.switching.host_addresses import open_to_programs
 from railweave.framework.lab.switching.marking import EcnMarker
 from railweave.framework.model import Fabric
@@ -96,9 +102,11 @@ class EmulatedRun:
         self._hosts_open = hosts_open or any(job.experiment.program for job in plan.jobs)
         self._plan, self._registers, self._recorder, self.clock = plan, registers, recorder, clock
         self.watch = watch = clock.watch
+        controlled = any(controls(job.experiment) for job in plan.jobs)
         self.lab = Emulation(
-            plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"])
-        )
+            plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"]),
+            CONTROLLED_QUEUE_PACKETS if controlled else QUEUE_PACKETS,
+        )  # fmt: skip
         self.traffic = JobTraffic(plan, registers, watch, recorder.emit, directory)
         self.injector = Injector(self.lab, watch, self._controller_pid, self._daemon_ended, recorder.note)
         self.scale = RateScale(plan, registers, self.lab, self.traffic, self.until)

@@ -94,6 +94,7 @@ class Dcqcn(CongestionControl):
         if s["line"] == 0.0:
             s["rate"] = line_rate
             s["target"] = line_rate
+            s["notified_at"] = now  # alpha does not decay for the time before
         s["line"] = line_rate
         s["rate"] = min(max(s["rate"], s["least"] * line_rate), line_rate)
         s["target"] = min(max(s["target"], s["rate"]), line_rate)

@@ -103,12 +103,12 @@ class Sender(LossDetection):
         waited, full = self.timing.wait, self._packet.full_packet_bytes
         self._paths = [PathState(self._heads(entropy), at) for at, entropy in enumerate(udp_src)]
         window = self._tuning.window(rates_bps, depths, latencies_s, full)
-        self.congestion.allow(window)
         slowest = min(rates_bps)
         self.timing.drain = window * full * 8 / slowest if slowest > 0 else 0.0
         self.timing.travel = 2 * max(latencies_s)
         if self.control is not None:
             self.control.use_paths(now, rates_bps, depths, latencies_s, full, clock)
+        self.congestion.allow(SPAN if self.control is not None and self.control.ready else window)
         if self.timing.probes:  # the other end was unreachable: probe the new paths at once
             self.timing.probes = 0
             self._active_at = now - self.timing.wait
@@ -136,13 +136,8 @@ class Sender(LossDetection):
     def window(self) -> int:
         """Packets that may be under way: as many as links or the control allow, unless the machine is the
         bottleneck."""
-        usual = self.congestion.window if self.timing.overloaded else self.congestion.limit
-        return usual if self.control is None else self._controlled(self.control, usual)
-
-    def _controlled(self, control: PairControl, usual: int) -> int:
-        """The window of a control, within what the machine carries where that is the bottleneck."""
-        most = usual if self.timing.overloaded or not control.ready else SPAN
-        return control.packets(self._packet.full_packet_bytes, most)
+        most = self.congestion.window if self.timing.overloaded else self.congestion.limit
+        return most if self.control is None else self.control.packets(self._packet.full_packet_bytes, most)
 
     @property
     def gap_s(self) -> float:

@@ -23,6 +23,10 @@ from railweave.framework.processes.openvswitch import SWITCH
 from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket, receive_memory
 from railweave.framework.processes.programs import run, tool
 
+QUEUE_PACKETS, CONTROLLED_QUEUE_PACKETS = 1000, 4096
+"""Room of a link's queue: the kernel's usual, for the windows of the transport; and under a congestion
+control, which may have none (DCQCN), for 16 pairs with the 256 packets each that acknowledgements can tell
+of. Each packet of room takes 24 bytes of every link."""
 BACKLOG = 512
 OTHER_FILES = 64
 """Open files of the lab's first process besides those of cables and GPUs, rounded up."""
@@ -49,11 +53,18 @@ class Emulation:
     packets cannot overtake queued ones, "" where they do.
     """
 
-    def __init__(self, fabric: Fabric, path_mtu: int, wanted_datapath: str = "auto") -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        path_mtu: int,
+        wanted_datapath: str = "auto",
+        queue_packets: int = QUEUE_PACKETS,
+    ) -> None:
         self.fabric, self.scaled = fabric, fabric
         self.placement: Int64 = place(fabric, shard_count(fabric))
         self.kernel_datapath, self.datapath = False, datapath.USERSPACE
         self._path_mtu, self._wanted_datapath = path_mtu, wanted_datapath
+        self._queue_packets = queue_packets
         self.shards: list[OvsShard] = []
         self.hosts: dict[str, NetNamespace] = {}
         self.net: LabNet | None = None
@@ -103,8 +114,9 @@ class Emulation:
             shard.start_database()
             shard.start_switch()
         self.net = LabNet(
-            self.fabric, self.shards, self.placement, self.hosts, kernel_datapath=self.kernel_datapath
-        )
+            self.fabric, self.shards, self.placement, self.hosts, kernel_datapath=self.kernel_datapath,
+            queue_packets=self._queue_packets,
+        )  # fmt: skip
         self.net.start()
         self.send_buffer_bytes = min(map(self._widen, self.shards))
 

@@ -155,7 +155,8 @@ class LabLink(Link):  # type: ignore[misc]
 
 
 class LabNet(Mininet):  # type: ignore[misc]
-    """Mininet over a Fabric, its objects made; `start` makes the cables and bridges, `stop` removes both."""
+    """Mininet over a Fabric, its objects made; `start` makes the cables and bridges, `stop` removes both.
+    `queue_packets`: room of the queue of each port."""
 
     def __init__(
         self,
@@ -165,7 +166,9 @@ class LabNet(Mininet):  # type: ignore[misc]
         hosts: Mapping[str, NetNamespace],
         *,
         kernel_datapath: bool,
+        queue_packets: int,
     ) -> None:
+        self._queue_packets = queue_packets
         self.shards, shard_of = shards, [shards[shard] for shard in placement]
         Mininet.inited = True  # else it would raise host-wide limits, which must stay as they are
         super().__init__(
@@ -186,7 +189,7 @@ class LabNet(Mininet):  # type: ignore[misc]
     def _start_shard(self, shard: OvsShard) -> None:
         switches = [switch for switch in self.switches if switch.shard is shard]
         ports = [intf.name for switch in switches for intf in switch.intfList() if intf.name != "lo"]
-        lines = "".join(f"link set dev {port} up\n" for port in ports)
+        lines = "".join(f"link set dev {port} txqueuelen {self._queue_packets} up\n" for port in ports)
         run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], stdin=lines)
         command = ["--", "set", "Open_vSwitch", ".", f"other_config:max-idle={MOST_IDLE_MS}"]
         command += ["--", "--id=@noop", "create", "QoS", "type=linux-noop"]

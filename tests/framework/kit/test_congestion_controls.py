@@ -96,6 +96,14 @@ class Remembers(Steady):
         s["x"] = len(Remembers.calls)
 
 
+class Early(Steady):
+    """Takes the first ten seconds of the clock for its own."""
+
+    @staticmethod
+    def sent(s: Any, now: int, nbytes: int) -> None:
+        s["window"] = 1e5 if now < 10**13 else 2e5
+
+
 WRONG = {
     "a record": ((NoRecord, "no window of float64"), (Large, "4128 bytes, 4096 at most"),
                  (Words, "word is <U4"), (NoFar, "receiver_record() gives None")),
@@ -104,6 +112,7 @@ WRONG = {
     "equal shares": ((Selfish, "of their equal shares"),),
     "busy port": ((Shy, "of the time, 0.95 at least"),),
     "pure": ((Remembers, "another record"),),
+    "any clock": ((Early, "begun a day later, its window and rate are (200000.0, "),),
 }  # fmt: skip
 
 
@@ -125,4 +134,4 @@ def test_a_mistake_is_found_by_its_check(
 def test_a_right_one_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("railweave.framework.kit.congestion_controls.find_spec", lambda name: None)
     outcomes = list(control(Subject("congestion-control", "mine", Steady(), {})))
-    assert [o.status for o in outcomes] == ["passed"] * 5 + ["skipped"]
+    assert [o.status for o in outcomes] == ["passed"] * 6 + ["skipped"]

@@ -195,6 +195,28 @@ def test_windows_follow_delay(control: CongestionControl) -> None:
     assert mean < 0.7 * without and fabric.executor.counts()["cnps"] == 0
 
 
+def test_a_queue_alone_takes_no_window_from_a_control() -> None:
+    """Four pairs meet in front of each rank with 32 packets each, 128 packets of delay. The transport alone
+    would have eight under way, and take more than six times these for the delay of the machine."""
+    fabric = fabric_of(5, Told(), tuning=Tuning(min_window=4, max_window=4))
+    fabric.queue = lambda src, dst, udp_src: dst
+    in_flight, step = [], fabric.executor.step
+
+    def watched(ready: Any, now: float) -> None:
+        step(ready, now)
+        senders = [pair.sender for pair in fabric.executor.pairs.values()]
+        in_flight.extend(len(sender.outstanding) for sender in senders if sender.timing.overloaded)
+
+    fabric.executor.step = watched  # type: ignore[method-assign]
+    collective = DirectAllToAll()
+    ranks = RailOnly().build({"domains": 5, "rails": 1})
+    schedule = collective.schedule(ranks, range(5), 5 * 200 * 256, "int32", "sum").expand()
+    buffers = Buffers(schedule)
+    buffers.fill(collective.inputs(schedule, 0))
+    fabric.run(schedule, buffers)
+    assert max(in_flight) == 32
+
+
 class Wild(Told):
     """Answers with a rate above the line after the first acknowledgement."""
 
