@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -176,7 +177,7 @@ class Schedule(ArrayNoun):
         if (
             int(self.repeat.min()) < 1
             or int(self.lag.min()) < 0
-            or float(self.seconds.min()) < 0
+            or not 0 <= float(self.seconds.min()) <= float(self.seconds.max()) < inf
             or np.any((self.repeat > 1) & ~self.is_transfer)
             or np.any(self.slot[1:] < self.slot[:-1])
         ):

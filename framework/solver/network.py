@@ -30,23 +30,8 @@ class Network(ArrayNoun):
         for name in ("capacity_bps", "start", "link", "use", "delay_s"):
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name)))  # one type for numba
         ArrayNoun.__post_init__(self)
-        n_hops = len(self.link)
-        if (
-            len(self.start) != len(self.delay_s) + 1
-            or len(self.use) != n_hops
-            or self.start[0] != 0
-            or self.start[-1] != n_hops
-            or np.any(np.diff(self.start) < 0)
-        ):
-            raise FabricError(
-                f"network of {len(self.delay_s)} pairs and {n_hops} hops: its arrays do not fit together."
-            )
-        if n_hops and (int(self.link.min()) < 0 or int(self.link.max()) >= len(self.capacity_bps)):
-            raise FabricError(f"network of {len(self.capacity_bps)} links: a pair uses a link out of range.")
         if not (np.all(self.capacity_bps >= 0) and np.all(np.isfinite(self.capacity_bps))):
             raise FabricError("network: a capacity is negative or not a number; a link that is down has 0.")
-        if not (np.all(self.use > 0) and np.all(np.isfinite(self.use))):
-            raise FabricError("network: a pair uses a link by 0, less or not a number; leave that hop out.")
         if not (np.all(self.delay_s >= 0) and np.all(np.isfinite(self.delay_s))):
             raise FabricError("network: a delay is negative or not a number.")
 

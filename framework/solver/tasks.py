@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 
-from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64, readonly
 from railweave.framework.model.routes import starts
 
@@ -55,35 +54,6 @@ class Tasks(ArrayNoun):
             if len(getattr(self, name)) == 0:
                 object.__setattr__(self, name, np.zeros(n + 1, np.int64))
         ArrayNoun.__post_init__(self)
-        columns = (self.bits, self.seconds, self.repeat, self.release_s, self.lag)
-        if {len(column) for column in columns} != {n} or any(
-            len(start) != n + 1 or start[0] != 0 or start[-1] != len(others) or np.any(np.diff(start) < 0)
-            for start, others in (
-                (self.after_start, self.after),
-                (self.chained_start, self.chained),
-                (self.each_start, self.each),
-            )
-        ):
-            raise FabricError(f"{n} tasks: their arrays do not fit together.")
-        for others in (self.after, self.chained):
-            if len(others) and (int(others.min()) < 0 or int(others.max()) >= n):
-                raise FabricError(f"{n} tasks: one waits for a task that is not there.")
-        of_each = np.diff(self.each_start)
-        if np.any((of_each > 0) & (of_each != self.repeat)):
-            raise FabricError(f"{n} tasks: one has as many sizes as repetitions, or one size.")
-        for name in ("bits", "each", "seconds", "release_s"):
-            values = getattr(self, name)
-            if not (np.all(values >= 0) and np.all(np.isfinite(values))):
-                raise FabricError(f"{n} tasks: {name} of one of them is negative or not a number.")
-        if np.any(self.repeat < 1):
-            raise FabricError(f"{n} tasks: one is repeated {int(self.repeat.min())} times; 1 is the least.")
-        entry = np.repeat(np.arange(n), np.diff(self.chained_start))
-        if np.any(self.repeat[self.chained] < self.repeat[entry] - self.lag[entry]):
-            raise FabricError(
-                f"{n} tasks: one is chained to a task of fewer repetitions, which it would wait for in vain."
-            )
-        if np.any(self.lag < 0) or np.any((self.chained == entry) & (self.lag[entry] == 0)):
-            raise FabricError(f"{n} tasks: a repetition of one waits for itself or for a later one (lag).")
 
     @property
     def n_tasks(self) -> int:

@@ -179,6 +179,7 @@ def test_a_schedule_too_long_to_list_is_refused(monkeypatch: pytest.MonkeyPatch)
         ({"repeat": [1, 1, 2]}, "a computation or join once"),
         ({"lag": [-1, 1, 1]}, "0 or more"),
         ({"seconds": [0, 0, -1.0]}, "0 or more"),
+        ({"seconds": [0, 0, np.nan]}, "0 or more"),
         ({"slot": [1, 0, 2]}, "ascend"),
         ({"chained_start": [0, 1, 1, 1], "chained": [2]}, "does not exist"),
         ({"repeat": [3, 1, 1], "chained_start": [0, 1, 1, 1], "chained": [1]}, "does not exist"),
