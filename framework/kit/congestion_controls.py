@@ -106,7 +106,10 @@ def _later(made: CongestionControl, calls: ControlFunctions) -> None:
 
 
 def _script(
-    made: CongestionControl, calls: ControlFunctions, said: list[tuple[float, float]] | None = None, since: int = 0
+    made: CongestionControl,
+    calls: ControlFunctions,
+    said: list[tuple[float, float]] | None = None,
+    since: int = 0,
 ) -> bytes:
     """Calls as they may come from `since` on, long silences and other paths included; `said` gets window and
     rate after each. Raises Broken where a bound is."""

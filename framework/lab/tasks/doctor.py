@@ -149,7 +149,7 @@ def _lab(registers: Registers) -> list[MachineCheck]:
                 "as root: modprobe sch_netem; or use the VM lab"),
         MachineCheck("marks", True, "the kernel's RED marks packets, by the queue that they enter")
         if facts["red"]
-        else MachineCheck("marks", None, "no RED in this kernel: links mark in eight levels, by sampled queues",
+        else MachineCheck("marks", None, "no RED in this kernel: links mark in eight levels, by samples",
                           "as root: modprobe sch_red; or use the VM lab"),
         MachineCheck("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s"
                 + (f", send buffer {buffer >> 10} KiB" if buffer else "")),

@@ -211,7 +211,7 @@ def test_a_queue_alone_takes_no_window_from_a_control() -> None:
     collective = DirectAllToAll()
     ranks = RailOnly().build({"domains": 5, "rails": 1})
     schedule = collective.schedule(ranks, range(5), 5 * 200 * 256, "int32", "sum").expand()
-    buffers = Buffers(schedule)
+    buffers = RankBuffers(schedule)
     buffers.fill(collective.inputs(schedule, 0))
     fabric.run(schedule, buffers)
     assert max(in_flight) == 32
