@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from railweave.framework.hookspecs import Controller, hookimpl
-from railweave.framework.lab.tasks.doctor import Finding, _controllers
+from railweave.framework.lab.tasks.doctor import MachineCheck, _controllers
 from railweave.framework.model import Rule, RuleUpdate
 from railweave.framework.model.events import ControllerEvent, ProcessDied, ProcessReady
 from railweave.framework.parameters import Parameter, Value
@@ -66,7 +66,7 @@ class Broken(Piped):
         raise KeyError("listeners")
 
 
-def finding_of(name: str, controller: Controller) -> Finding:
+def finding_of(name: str, controller: Controller) -> MachineCheck:
     class Plugin:
         @hookimpl
         def register_controllers(self, register: Callable[[str, Any], None]) -> None:
