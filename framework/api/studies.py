@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from railweave.framework.api.runs import Place, Source, installed, load, read, run
 from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.judging.agreement import Agreement
+from railweave.framework.judging.agreement import Agreement, CongestionFigures
 from railweave.framework.model.events import RunEvent
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
@@ -63,6 +63,7 @@ __all__ = [
     "Ahead",
     "Answer",
     "Comparison",
+    "CongestionFigures",
     "Point",
     "Procedure",
     "ProcedureResult",

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from railweave.framework.api.labs import compare_cases
-from railweave.framework.api.studies import Agreement, engines_of, run_on_all
+from railweave.framework.api.studies import Agreement, CongestionFigures, engines_of, run_on_all
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, print_text, registers, table
 from railweave.framework.cli._live import Live
@@ -105,15 +105,34 @@ def shown(agreement: Agreement) -> str:
         *_pair("reroute", [None if s is None else f"{s:.2f} s after the fault" for s in agreement.reroute_s]),
         *_pair("moved to", agreement.chosen),
         f"scores at the end at most {agreement.score_difference:.2f} apart",
+        *_congestion(agreement.congestion),
         f"verdicts {' and '.join(agreement.verdicts)}",
     ]
     return "\n".join(lines)
 
 
-def _pair(label: str, pair: Sequence[str | None]) -> list[str]:
+def _congestion(runs: Sequence[CongestionFigures]) -> list[str]:
+    """A line for each figure that one of the engines knows, marks and CNPs only where there were any."""
+    figures: dict[str, list[str | None]] = {
+        "fairness of ranks": [None if run.fairness is None else f"{run.fairness:.4f}" for run in runs],
+        "longest queue": [
+            None if run.queue_bytes is None else f"{run.queue_bytes / 1e3:.4g} kB" for run in runs
+        ],
+    }
+    if any(run.marked for run in runs):
+        figures["marked"] = [
+            None if run.marked is None else f"{100 * run.marked:.3g} % of packets" for run in runs
+        ]
+    if any(run.cnps for run in runs):
+        figures["CNPs"] = [None if run.cnps is None else str(run.cnps) for run in runs]
+    figures["pauses"] = [None if run.pauses is None else str(run.pauses) for run in runs]
+    return [line for label, pair in figures.items() for line in _pair(label, pair, "not known")]
+
+
+def _pair(label: str, pair: Sequence[str | None], nothing: str = "none") -> list[str]:
     if pair[0] is None and pair[1] is None:
         return []
-    return [f"{label}: {pair[0] or 'none'} and {pair[1] or 'none'}"]
+    return [f"{label}: {pair[0] or nothing} and {pair[1] or nothing}"]
 
 
 def _declared(us: float | None) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 from statistics import median
+from typing import Self
 
 from railweave.framework.errors import InputError
 from railweave.framework.judging.rows import REPAIRS, ended_by
@@ -11,6 +12,7 @@ from railweave.framework.results.figures import (
     Bottleneck,
     FaultFigures,
     Fidelity,
+    PauseFigures,
     Row,
     Verdict,
 )
@@ -42,6 +44,27 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class CongestionFigures:
+    """How congested a run was; None where its engine does not know. `fairness`: Jain's index of the ranks'
+    throughput; `queue_bytes`: the most that waited at a link in a sample; `marked`: share of packets that
+    came marked, 0..1; `cnps`; `pauses`."""
+
+    fairness: float | None
+    queue_bytes: float | None
+    marked: float | None
+    cnps: int | None
+    pauses: PauseFigures | None
+
+    @classmethod
+    def of(cls, result: RunResult) -> Self:
+        """Of the first job, where figures are of a job."""
+        figures, row = result.key_figures, result.summaries[0]
+        return cls(
+            row.rank_fairness, figures.queue_max_bytes, figures.marked_rate, row.cnps, row.pause_figures
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """How an experiment came out on two `engines`, at the `rate_scale` of the first.
 
@@ -57,6 +80,7 @@ class Agreement:
     reroute_s: tuple[float | None, float | None]
     chosen: tuple[str | None, str | None]
     verdicts: tuple[Verdict, Verdict]
+    congestion: tuple[CongestionFigures, CongestionFigures]
 
     @property
     def within(self) -> bool:
@@ -84,6 +108,7 @@ def agreement(engines: tuple[str, str], results: tuple[RunResult, RunResult]) ->
         reroute_s=(_reroute_s(first), _reroute_s(second)),
         chosen=(_chosen(first), _chosen(second)),
         verdicts=(first.fidelity.verdict, second.fidelity.verdict),
+        congestion=(CongestionFigures.of(first), CongestionFigures.of(second)),
     )
 
 

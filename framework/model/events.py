@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, dataclass_transform
 
+import numpy as np
+
 from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 from railweave.framework.model.traffic import IterationResult, RankOutcome
 
@@ -110,7 +112,8 @@ class Sampled(ArrayNoun, RunEvent, kind="sample", eq=False):
 
     `t_s`: the end of an interval of `dt_s`. Of links (n_links,): `queue_bytes` waiting at its end;
     `sent_bytes`, `sent_packets`, `lost` (packets, NaN if arrivals are not counted) during it; `link_score`.
-    Of nodes: `element_score` (n_nodes,).
+    Of nodes: `element_score` (n_nodes,). `paused_s`: how long links were paused during it; empty where none
+    is.
     """
 
     t_s: float
@@ -121,6 +124,7 @@ class Sampled(ArrayNoun, RunEvent, kind="sample", eq=False):
     lost: Float
     link_score: Float
     element_score: Float
+    paused_s: Float = field(default_factory=lambda: np.empty(0))
 
 
 class Note(RunEvent, kind="note"):

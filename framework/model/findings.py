@@ -86,7 +86,8 @@ class HealthSamples(ArrayNoun):
     `t_s` (n,); `queue_bytes`, `waited_bytes` (sent since the sample before, of packets that had waited),
     `service_bps` (NaN without evidence) and `link_score` (n, n_links); `element_score` (n, n_nodes). Since
     the sample before, (n, n_links) or empty where they were not kept: `sent_bytes` on the wire,
-    `sent_packets`, and how many of them were `lost` (NaN if arrivals were not counted).
+    `sent_packets`, how many of them were `lost` (NaN if arrivals were not counted), and how long the data of
+    the link was paused, `paused_s` (NaN without PFC).
     """
 
     t_s: Float
@@ -98,6 +99,7 @@ class HealthSamples(ArrayNoun):
     sent_bytes: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
     sent_packets: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
     lost: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    paused_s: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,8 @@ class Measurement(ArrayNoun):
     probe's delay, NaN without one; `up` whether the carrier is there; `since_s` when what says `service_bps`
     began, empty where that is this interval; `marked`, packets that the link marked (ECN) since that was last
     known, empty where it is not known now; `paths`, what senders have learnt of their packets by path since
-    that was last known, where the estimator wants it; None where it is not known now.
+    that was last known, where the estimator wants it; None where it is not known now; `paused_s`, how long of
+    the interval the link's data was paused (PFC), empty where none is.
     """
 
     t_s: float
@@ -45,6 +46,7 @@ class Measurement(ArrayNoun):
     counted: Float = field(default_factory=lambda: np.empty(0))
     marked: Float = field(default_factory=lambda: np.empty(0))
     paths: PathCounts | None = None
+    paused_s: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -21,17 +21,16 @@ class LiveSamples:
         self, n_links: int, emit: Callable[[RunEvent], None], wall_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._emit, self._wall_s = emit, wall_s
-        self._sums, self._since_s, self._next_s = np.zeros((3, n_links)), 0.0, -inf
+        self._sums, self._since_s, self._next_s = np.zeros((4, n_links)), 0.0, -inf
 
     def add(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """Take in a measurement and the scores in force after it."""
-        for total, part in zip(
-            self._sums, (measurement.sent_bytes, measurement.sent_packets, measurement.lost), strict=True
-        ):
-            total += part
+        paused_s = measurement.paused_s
+        self._sums[:3] += measurement.sent_bytes, measurement.sent_packets, measurement.lost
+        self._sums[3] += paused_s if len(paused_s) else 0
         if (now := self._wall_s()) < self._next_s:
             return
-        sent_bytes, sent_packets, lost = self._sums.copy()
+        sent_bytes, sent_packets, lost, paused = self._sums.copy()
         self._emit(
             Sampled(
                 measurement.t_s,
@@ -42,6 +41,7 @@ class LiveSamples:
                 lost,
                 health.link_score,
                 health.element_score,
+                paused if len(paused_s) else paused_s,
             )
         )
         self._sums[:], self._since_s, self._next_s = 0, measurement.t_s, now + EVERY_S

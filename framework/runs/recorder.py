@@ -66,7 +66,8 @@ class Recorder:
         self.blind_s: float | None = None
         self._samples: list[tuple[float | Float32, ...]] = []
         self._sampled: HealthSnapshot | None = None
-        self._sent = np.zeros((3, fabric.n_links))
+        self._sent = np.zeros((4, fabric.n_links))
+        self._not_paused = np.full(fabric.n_links, np.nan)
         self._paths: list[tuple[float, PathBatch]] = []
 
     def forget(self) -> None:
@@ -138,7 +139,8 @@ class Recorder:
 
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """What was measured, and the scores in force after it; of a large fabric only what changed scores."""
-        self._sent += measurement.sent_bytes, measurement.sent_packets, measurement.lost
+        paused_s = measurement.paused_s if len(measurement.paused_s) else self._not_paused
+        self._sent += measurement.sent_bytes, measurement.sent_packets, measurement.lost, paused_s
         if self._samples and health is self._sampled and is_large(self._fabric):
             return
         self._sampled = health
@@ -194,7 +196,7 @@ class Recorder:
     def samples(self) -> HealthSamples:
         """All samples so far, as arrays."""
         n, n_links = len(self._samples), self._fabric.n_links
-        widths = (*[n_links] * 4, self._fabric.n_nodes, *[n_links] * 3)
+        widths = (*[n_links] * 4, self._fabric.n_nodes, *[n_links] * 4)
         return HealthSamples(
             np.array([sample[0] for sample in self._samples]),
             *(

@@ -57,6 +57,7 @@ class PacketSource:
             probe_s=np.full(len(backlogged), np.nan),
             up=model.links.up,
             paths=model.path_counts() if self._by_path else None,
+            paused_s=new.paused_s,
         )
 
     def probe(self, now_s: float, links: LinkState) -> None:

@@ -1,6 +1,6 @@
 """Figures as bytes, in fixed steps that no run changes, so that a live page and a report agree (codes.js).
 
-score, load, 200 steps for 1: 0 to 200 (load to 250: 1.25 times the healthy rate).
+score, load, paused, 200 steps for 1: 0 to 200 (load to 250: 1.25 times the healthy rate).
 loss: (b / 200)^2, so that small shares stay apart.
 amount (queues, traffic): 64 (e^(b/16) - 1) bytes, steps of 6 %; 254 is 502 MB.
 255 is not known.
@@ -18,7 +18,7 @@ SMALLEST_BYTES, PER_E = 64.0, 16.0
 
 
 def ratio(values: NDArray[np.floating]) -> Bytes:
-    """Scores and loads."""
+    """Scores, loads and shares of time."""
     return _bytes(STEPS * values, 250)
 
 

@@ -75,8 +75,9 @@ class Items:
 class Series:
     """Figures over time: `t_s` (n,), each the end of an interval of about `step_s`; matrices (n, items) of
     bytes, None where there is nothing. In an interval: `score` the last h-score, `queue` the most bytes
-    waiting, `load` bits sent over what the healthy rate allows, `loss` the share of packets lost. Of an
-    element: its own score; of its links the queues summed, the highest load and the highest loss.
+    waiting, `load` bits sent over what the healthy rate allows, `loss` the share of packets lost, `paused`
+    that of the time in which data was paused (PFC). Of an element: its own score; of its links the queues
+    summed, the highest load, the highest loss and the longest pause.
     """
 
     t_s: tuple[float, ...] = ()
@@ -85,6 +86,7 @@ class Series:
     queue: Packed | None = None
     load: Packed | None = None
     loss: Packed | None = None
+    paused: Packed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,16 @@ def series(fabric: Fabric, chosen: Shown, samples: Arrays) -> Series:
         [samples["element_score"][ends][:, chosen.nodes], samples["link_score"][ends][:, chosen.links]],
         axis=1,
     )
-    load = loss = None
+    load = loss = paused = None
     if samples.get("sent_bytes", t_s).shape == samples["link_score"].shape:
         sent_bps = 8 * over("sent_bytes", np.add) / np.maximum(dt_s, 1e-9)
         load = both(sent_bps / fabric.capacity_bps, np.maximum, codes.ratio)
         sent, lost = over("sent_packets", np.add), over("lost", np.add)
         loss = both(np.clip(lost / np.maximum(sent, 1), 0, 1), np.fmax, codes.share)
+    if samples.get("paused_s", t_s).shape == samples["link_score"].shape:
+        paused_s = over("paused_s", np.add)
+        share = paused_s / np.maximum(dt_s, 1e-9)
+        paused = None if np.isnan(share).all() else both(share, np.fmax, codes.ratio)
     return Series(
         t_s=tuple(np.round(t_s[ends], 6).tolist()),
         step_s=round(float(t_s[-1]) / len(ends), 6),
@@ -54,6 +58,7 @@ def series(fabric: Fabric, chosen: Shown, samples: Arrays) -> Series:
         queue=both(over("queue_bytes", np.maximum), np.add, codes.amount),
         load=load,
         loss=loss,
+        paused=paused,
     )
 
 
@@ -78,6 +83,7 @@ def closed(fabric: Fabric, samples: Arrays | None, result: RunResult) -> Arrays 
         "sent_packets": none, "lost": none,
         "queue_bytes": np.full_like(sent, np.nan),
         **{name: samples[name][-1:] for name in ("link_score", "element_score")},
+        **{name: np.full_like(sent, np.nan) for name in ("paused_s",) if name in samples},
     }  # fmt: skip
     return {name: np.concatenate((samples[name], values)) for name, values in last.items()}
 

@@ -12,7 +12,7 @@ from railweave.framework.errors import InputError, NotInstalledError
 from railweave.framework.page.exports.exported_run import ExportedIteration, ExportedRun
 
 Columns = Mapping[str, Sequence[Any]]
-_SAMPLED = ("queue_bytes", "sent_bytes", "sent_packets", "lost", "link_score")
+_SAMPLED = ("queue_bytes", "sent_bytes", "sent_packets", "lost", "paused_s", "link_score")
 
 
 def iterations(run: ExportedRun) -> Columns:
@@ -25,7 +25,7 @@ def iterations(run: ExportedRun) -> Columns:
 
 def links(run: ExportedRun) -> Columns:
     """A row for each sample of each link: `t_s` and the figures of health.npz; `queue_bytes` waiting then,
-    `sent_bytes`, `sent_packets` and `lost` since the sample before."""
+    `sent_bytes`, `sent_packets`, `lost` and `paused_s` since the sample before."""
     samples, fabric = run.samples, run.fabric
     if samples is None or not len(samples["t_s"]):
         raise InputError(

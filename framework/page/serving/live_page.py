@@ -141,7 +141,7 @@ class LivePage:
         alone = {**_arrays([sample]), "t_s": np.array([sample.dt_s])}  # an interval that begins at 0
         fabric = self._known.fabric.scaled(self._course.rate_scale or 1.0)
         figures = series(fabric, self._chosen, alone)
-        masks = {"score": figures.score, "load": figures.load, "queue": figures.queue, "loss": figures.loss}
+        masks = {mask: getattr(figures, mask) for mask in ("score", "load", "queue", "loss", "paused")}
         rows = {mask: _row(packed) for mask, packed in masks.items() if packed is not None}
         return {"kind": "sample", **self._changes({"series": {"t_s": round(sample.t_s, 6), **rows}})}
 
@@ -189,6 +189,7 @@ def _together(a: Sampled, b: Sampled) -> Sampled:
         a.lost + b.lost,
         b.link_score,
         b.element_score,
+        a.paused_s + b.paused_s,
     )
 
 

@@ -10,13 +10,14 @@ const ABOUT = {
   load: "bits sent over what the healthy rate allows; of a switch its busiest link",
   queue: "bytes waiting; of a switch those of its links together",
   loss: "share of packets lost",
+  paused: "share of the time that data was paused (PFC); of a switch its longest paused link",
 };
 
 /** A chart for each mask that has figures over time, in `host`; returns a function that draws them anew. */
 export function mountCharts(store, host, signal) {
   host.replaceChildren();
   const charts = MASKS.filter(
-    (mask) => store.rows[mask] && store.run.series.t_s.length > 1 && (mask !== "loss" || anyLoss(store)),
+    (mask) => store.rows[mask] && store.run.series.t_s.length > 1 && (!SELDOM.has(mask) || any(store, mask)),
   ).map((mask) => chartOf(store, mask, host, signal));
   host.closest("section").hidden = !charts.length;
   const draw = () => charts.forEach((chart) => chart.draw());
@@ -24,7 +25,9 @@ export function mountCharts(store, host, signal) {
   return draw;
 }
 
-const anyLoss = (store) => store.rows.loss.some((row) => row.some((byte) => byte > 0 && byte < 255));
+/** Masks that have a chart only where there is something. */
+const SELDOM = new Set(["loss", "paused"]);
+const any = (store, mask) => store.rows[mask].some((row) => row.some((byte) => byte > 0 && byte < 255));
 
 /** The chosen item, and those that were worst: elements where there are any. */
 function linesOf(store, mask) {

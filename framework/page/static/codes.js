@@ -5,6 +5,7 @@ const DECODERS = {
   score: (b) => b / 200,
   load: (b) => b / 200,
   loss: (b) => (b / 200) ** 2,
+  paused: (b) => b / 200,
   queue: (b) => 64 * Math.expm1(b / 16),
 };
 

@@ -1,6 +1,12 @@
 // Figures as colours: apart in lightness as well as in hue, 3:1 against both papers, for all kinds of sight.
 
-export const MASK_WORDS = { score: "health", load: "utilisation", queue: "queue", loss: "loss" };
+export const MASK_WORDS = {
+  score: "health",
+  load: "utilisation",
+  queue: "queue",
+  loss: "loss",
+  paused: "pauses",
+};
 const GOOD_TO_BAD = [
   [70, 140, 200],
   [196, 124, 0],
@@ -48,7 +54,7 @@ export function pageColour(name) {
 export function badness(mask, value) {
   if (value === null) return null;
   if (mask === "score") return Math.max(0, 1 - value);
-  if (mask === "load") return Math.min(1, value);
+  if (mask === "load" || mask === "paused") return Math.min(1, value);
   if (mask === "loss") return Math.min(1, 2 * Math.sqrt(value));
   return Math.min(1, Math.log1p(value / 64) / Math.log1p(1e6 / 64));
 }
@@ -74,4 +80,5 @@ export const SCALES = {
   load: [0, 0.25, 0.5, 0.75, 1],
   queue: [0, 1e3, 1e4, 1e5, 1e6],
   loss: [0, 0.001, 0.01, 0.1, 0.25],
+  paused: [0, 0.25, 0.5, 0.75, 1],
 };

@@ -1,9 +1,9 @@
 // The data of a page and what is chosen in it. The messages of a run that goes on change the data.
 import { bytesOf, decoded, unpacked } from "./codes.js";
 
-export const MASKS = ["score", "load", "queue", "loss"];
+export const MASKS = ["score", "load", "queue", "loss", "paused"];
 const DEFAULTS = { run: 0, mask: "score", t: null, item: null, from: null, to: null, against: null };
-const TOTALS = { score: "h_score", load: "utilisation", loss: "loss" };
+const TOTALS = { score: "h_score", load: "utilisation", loss: "loss", paused: "paused" };
 
 /** The store, from the data in the page or from the server that sent it (`served`). */
 export async function load() {
@@ -82,7 +82,7 @@ export class Store extends EventTarget {
 
   /** Whether any item has a figure of this mask, or will have. */
   has(mask) {
-    if (this.rows[mask] || this.run.state === "running") return true;
+    if (this.rows[mask] || (this.run.state === "running" && mask !== "paused")) return true;
     return (this.run.items[TOTALS[mask]] ?? []).some((value) => value !== null);
   }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,12 +31,14 @@ def test_measurements_between_two_samples_add_up() -> None:
     health = HealthSnapshot.healthy(fabric)
     live.add(measured(fabric, 0.1, 0.1, 0.5, 0), health)  # the first one at once
     for wall_s, share, lost in ((0.1, 0.2, 10), (0.2, 0.4, 0), (0.3, 0.9, 20)):
-        live.add(measured(fabric, 0.1 + wall_s, 0.1, share, lost), health)
+        paused_s = np.full(fabric.n_links, 0.1 * share)
+        live.add(replace(measured(fabric, 0.1 + wall_s, 0.1, share, lost), paused_s=paused_s), health)
     first, second = events
     assert isinstance(first, Sampled) and isinstance(second, Sampled)
     assert first.sent_bytes == pytest.approx(0.5 * fabric.capacity_bps * 0.1 / 8)
     assert (second.t_s, second.dt_s) == (pytest.approx(0.4), pytest.approx(0.3))
     assert second.sent_bytes == pytest.approx(1.5 * fabric.capacity_bps * 0.1 / 8)
     assert (second.sent_packets == 300).all() and (second.lost == 30).all()
+    assert not len(first.paused_s) and second.paused_s == pytest.approx(np.full(fabric.n_links, 0.15))
     assert (second.queue_bytes == 7).all()
     assert (second.element_score == health.element_score).all()

@@ -13,12 +13,14 @@ from click.testing import CliRunner, Result
 
 import railweave as rw
 from railweave.framework.cli import main
+from railweave.framework.cli._engines import shown
 from railweave.framework.errors import InputError, MachineError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import IterationResult
 from railweave.framework.registry import Registers
 from railweave.framework.runs import runner
+from railweave.framework.studies.two_engines import run_both
 from tests.fakes.stand_in_engines import with_stand_ins
 
 
@@ -178,3 +180,23 @@ def test_the_model_takes_the_latency_that_was_measured(registers: Registers) -> 
     assert [row.predicted_us for row in predicted.rows] == pytest.approx([r.time_us for r in predicted.rows])
     without = rw.run(engine="fluid", rate_scale=1e-5, **keys)
     assert without.rows[0].time_us < 0.99 * predicted.rows[0].time_us
+
+
+def test_congestion_is_printed_as_far_as_engines_know_it(registers: Registers) -> None:
+    """Three GPUs send to a fourth at once: `packet` pauses the three links and marks packets, `fluid` has no
+    notion of either. Equal flows, so that ranks are served alike on both."""
+    keys: dict[str, Any] = {
+        "topology": "rail-only", "domains": 4, "rails": 1, "collective": "incast", "size": "4M",
+        "iterations": 2, "faults": "none", "registers": registers,
+    }  # fmt: skip
+    options = {"name": "packet", "pfc": True, "marks": "on", "xoff": "64K"}
+    packets, flows = (rw.load(**keys, engine=engine) for engine in (options, "fluid"))
+    compared = run_both((packets, flows), registers, lambda name: None)
+    ours, theirs = compared.congestion
+    assert ours.pauses is not None and ours.pauses.links == 3 and 0 < (ours.marked or 0) < 1
+    assert (theirs.pauses, theirs.marked, theirs.cnps) == (None, None, None)
+    assert ours.fairness == pytest.approx(1, abs=0.01) and theirs.fairness == pytest.approx(1)
+    lines = shown(compared).splitlines()
+    assert f"pauses: {ours.pauses} and not known" in lines
+    assert f"marked: {100 * (ours.marked or 0):.3g} % of packets and not known" in lines
+    assert not [line for line in lines if line.startswith("CNPs")]

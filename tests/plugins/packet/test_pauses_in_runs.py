@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import railweave as rw
@@ -19,6 +20,8 @@ from railweave.framework.results.figures import Row
 from railweave.framework.results.result import RunResult
 
 PLAN = Path(__file__).parents[3] / "examples" / "sonic-rocev2"
+PAUSED = {f"g{i}.0->r0" for i in (1, 2, 3)}
+"""Links of the senders of TC2."""
 LOSSLESS = {"name": "packet", "pfc": True}
 
 
@@ -53,7 +56,7 @@ def test_tc2_an_incast_pauses_all_its_senders_and_loses_nothing(registers: Regis
     """And the port is busy all the time: 48 MiB and their headers at 400 Gb/s."""
     result, rows = scenario("tc2", registers)
     assert min(pauses(rows)) > 0 and lost(result) == 0
-    assert {link.name for link in result.links if link.pauses} == {f"g{i}.0->r0" for i in (1, 2, 3)}
+    assert {link.name for link in result.links if link.pauses} == PAUSED
     assert all(0 < (link.paused or 0) < 1 for link in result.links if link.pauses)
     least_us = 3 * PacketFormat().wire_bytes(16 << 20) * 8 / 400e9 * 1e6
     assert all(least_us < row.declared_time_us < 1.01 * least_us for row in rows)
@@ -66,6 +69,22 @@ def test_the_page_says_for_how_long_each_link_was_paused(registers: Registers) -
     paused = {name: share for name, share in zip(columns.name, columns.paused, strict=True) if share}
     assert paused == {link.name: round(link.paused, 4) for link in result.links if link.paused}
     assert len(paused) == 3
+
+
+def test_a_run_keeps_when_links_were_paused(registers: Registers, tmp_path: Path) -> None:
+    """Of the same links as the figures of the run, for no longer than these say, and at least to the last
+    sample, which comes half a second before the end at most."""
+    result, rows = scenario("tc2", registers, out=tmp_path / "run")
+    samples = rw.read(tmp_path / "run").samples
+    paused_s = samples["paused_s"].sum(axis=0)
+    assert {link.name for link, s in zip(result.links, paused_s, strict=True) if s} == PAUSED
+    end_s = max(row.t_s + row.time_us * 1e-6 for row in rows)
+    for link, sampled_s in zip(result.links, paused_s, strict=True):
+        whole_s = (link.paused or 0.0) * end_s
+        assert whole_s - (end_s - samples["t_s"][-1]) - 0.01 < sampled_s < 1.01 * whole_s + 1e-6
+    assert (samples["paused_s"] <= np.diff(samples["t_s"], prepend=0.0)[:, None] + 1e-6).all()
+    scenario("tc3", registers, out=tmp_path / "lossy")
+    assert np.isnan(rw.read(tmp_path / "lossy").samples["paused_s"]).all()
 
 
 def test_tc3_dcqcn_alone_marks_and_never_pauses(registers: Registers) -> None:
