@@ -65,9 +65,9 @@ class PacketEngine(Engine):
             "gap", 500e-9, "time", "declared time without a packet after which a flowlet ends", minimum=0
         ),
         Parameter(
-            "ties", "id", "text",
-            "which of equally short queues an adaptive switch takes: the first by the link's number, or a "
-            "drawn one",
+            "ties", "drawn", "text",
+            "which of equally short queues an adaptive switch takes: a drawn one, or the first by the link's "
+            "number",
             choices=("id", "drawn"),
         ),
         Parameter(

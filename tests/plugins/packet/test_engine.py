@@ -176,8 +176,8 @@ def test_adaptive_switches_leave_a_slow_link(registers: Registers) -> None:
             "feedback": False, "faults": ["at=iter:1 degrade link:a0.0->c0.0 to=25%"]}  # fmt: skip
     turns, by_id, drawn, flowlets = (
         times_us(run(registers, **keys, engine={"name": "packet", **options}))
-        for options in ({}, {"adaptive": "packet"}, {"adaptive": "packet", "ties": "drawn"},
-                        {"adaptive": "flowlet", "ties": "drawn"})
+        for options in ({}, {"adaptive": "packet", "ties": "id"}, {"adaptive": "packet"},
+                        {"adaptive": "flowlet"})
     )  # fmt: skip
     assert turns[1] > 2.5 * turns[0]
     assert drawn[0] < 1.1 * turns[0] < by_id[0] and flowlets[0] < by_id[0]
