@@ -32,7 +32,8 @@ BUFFER_SOURCE = "75 us at the rates of its ports, as 12 MB for 32 x 40 Gb/s in D
 class Pauses:
     """Priority-based flow control (IEEE 802.1Qbb) of data. Bytes that an ingress port holds: above `xoff` its
     link is paused, down to `xon` it goes on, and `headroom` is the room above `xoff` for what is under way
-    until then (0: what that takes at most). `response_s`: time until a frame that has come is obeyed.
+    until then (0: what that takes at most, where the frame waits for a packet, too). `response_s`: time until
+    a frame that has come is obeyed.
 
     Raises ExperimentError where Xon lies above Xoff.
     """
@@ -65,7 +66,9 @@ class Pauses:
                 f"sender has stopped, {size_text(int(needs[worst]))} arrive (twice the latency at its rate, "
                 "and two packets). Raise headroom, or leave it out."
             )
-        headrooms = np.full(len(needs), float(self.headroom)) if self.headroom else needs
+        headrooms = (
+            np.full(len(needs), float(self.headroom)) if self.headroom else needs + behind(fabric, packet)
+        )
         most = float(headrooms.max(initial=0.0))
         if 0 < room < self.xoff + most:
             raise ExperimentError(
@@ -98,10 +101,16 @@ def largest(packet: PacketFormat) -> int:
 def needed(fabric: Fabric, packet: PacketFormat, response_s: float = 0.0) -> Float:
     """(L,): bytes that may still come over a link once its port holds more than Xoff: what it carries while
     packets and frame are under way and until the frame is obeyed, the packet with which Xoff was passed, and
-    the one that was being sent (IEEE 802.1Qbb, annex O, with frames that wait for nothing)."""
+    the one that was being sent (IEEE 802.1Qbb, annex O, with a frame that waits for nothing)."""
     both = np.arange(fabric.n_links) ^ 1
     trip_s = fabric.latency_s + fabric.latency_s[both] + response_s
     return np.asarray(np.ceil(trip_s * fabric.capacity_bps / 8) + 2 * largest(packet), np.float64)
+
+
+def behind(fabric: Fabric, packet: PacketFormat) -> Float:
+    """(L,): bytes that come over a link while its frame waits for the largest packet on the way back."""
+    both = np.arange(fabric.n_links) ^ 1
+    return np.asarray(np.ceil(largest(packet) * fabric.capacity_bps / fabric.capacity_bps[both]), np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class PacketEngine(Engine):
         ),
         Parameter(
             "headroom", "auto", "bytes",
-            "room above xoff; auto: twice the latency at the rate, two packets, and the response time",
+            "room above xoff; auto: twice the latency at the rate, three packets, and the response time",
             minimum=0, word="auto",
         ),
         Parameter("response", 0.0, "time", "time until a pause that has come is obeyed", minimum=0),

@@ -84,7 +84,8 @@ def xon_of(s: State, at: int, used: int) -> int:
 
 
 def send_frame(s: State, at: int, now: int) -> None:
-    """Pauses and resumptions of a link take turns, so that a frame turns the one into the other."""
+    """Pauses and resumptions of a link take turns, so that a frame turns the one into the other. It waits for
+    the packet that the way back is sending."""
     port = s.port[at]
     port["asked"] ^= 1
     if port["node"] != NONE:
@@ -92,7 +93,7 @@ def send_frame(s: State, at: int, now: int) -> None:
         if port["asked"] == 0:
             port["most"] = NEVER
     port["frames"] += 1
-    push(s, now + port["frame"], (PAUSES << 60) | (at << 32) | FRAME)
+    push(s, max(now, s.link[at ^ 1]["busy"]) + port["frame"], (PAUSES << 60) | (at << 32) | FRAME)
 
 
 def leaves(s: State, at: int, now: int) -> None:

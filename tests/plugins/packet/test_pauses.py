@@ -10,7 +10,7 @@ import pytest
 
 import railweave as rw
 from railweave.framework.errors import ExperimentError
-from railweave.plugins.packet.buffers import Buffers, Pauses, SharedMemory, needed
+from railweave.plugins.packet.buffers import Buffers, Pauses, SharedMemory, behind, needed
 from railweave.plugins.packet.deadlocks import deadlock_of
 from railweave.plugins.packet.layout import DEADLOCK
 from railweave.plugins.packet.pause_counts import PauseCounts
@@ -57,17 +57,48 @@ def test_a_lossless_port_drops_nothing_and_is_never_idle() -> None:
 
 
 def test_headroom_holds_what_comes_until_the_sender_has_stopped() -> None:
-    """The room that a pause needs, and no packet less: a port that is given two less drops."""
+    """The room that a pause needs, but for what comes while frames wait, since only acknowledgements go back;
+    and no packet less: a port that is given two less drops."""
     case, _ = incast(Pauses(FULL, 0))
     sim, _ = case.run()
     need = needed(case.fabric, PACKET)
     port = sim.s.port
-    assert (port["fullest"] <= port["xoff"] + need).all()
+    spare = behind(case.fabric, PACKET)
+    assert (port["fullest"] <= port["xoff"] + need + spare).all()
     assert (port["fullest"] > port["xoff"] + need - 2 * FULL)[port["pauses"] > 0].all()
     sim, _ = case.simulation()
-    sim.s.port["most"] -= 2 * FULL
+    sim.s.port["most"] -= spare.astype(np.int64) + 2 * FULL
     sim.advance(10**9)
     assert sim.s.link["drops"].sum() > 0
+
+
+def test_frames_wait_for_the_packet_under_way() -> None:
+    """Three senders into a slow port get data at line rate themselves, whose packets begin a tenth of a
+    packet before theirs arrive, so that pauses come late by nine tenths: twice the latency is 1.2 packets,
+    in which two begin, and 2.1 are three. Headroom without room for that loses packets, and what there is by
+    itself none."""
+    fabric = rw.topology("rail-only", domains=1, rails=7)
+    ends = [(1, 0), (2, 0), (3, 0), (4, 1), (5, 2), (6, 3)]
+    paths = {(a, b): [links_along(fabric, (a, 7, b))] for a, b in ends}
+    rates = fabric.capacity_bps.copy()
+    rates[paths[1, 0][0][1]] /= 50
+    latency_s = np.full(fabric.n_links, 0.6 * FULL * 8 / 4e11)
+    fabric = replace(fabric, capacity_bps=rates, latency_s=latency_s)
+    shifts = [Message(*pair, int(0.9 * FULL) - PACKET.HEADERS) for pair in ends[3:]]
+    messages = [*shifts, *(Message(*pair, 20 * MTU) for pair in ends)]
+    drops = []
+    for headroom in (0, int(needed(fabric, PACKET).max())):
+        case = Case(
+            fabric, between(fabric, paths), messages, lossless(Pauses(3 * FULL, FULL, headroom)),
+            first_wait=10**9, timeout=10**9, most_wait=4 * 10**9,
+        )  # fmt: skip
+        book = Textbook(case)
+        book.run()
+        sim, end = case.run()
+        assert end.tolist() == book.end
+        compare_pauses(sim, book, f"headroom {headroom}")
+        drops.append(int(sim.s.link["drops"].sum()))
+    assert drops[0] == 0 < drops[1]
 
 
 def test_a_frame_takes_the_latency_and_the_time_until_it_is_obeyed() -> None:
@@ -231,7 +262,8 @@ def test_two_queues_share_what_both_leave_free() -> None:
 def test_shared_memory_with_pauses_loses_nothing_and_is_never_overfull() -> None:
     """The ports of a switch pause by what is free, and headroom is set apart."""
     fabric, paths = star(8)
-    headroom = int(np.bincount(fabric.link_dst, needed(fabric, PACKET)).max())
+    headrooms = Pauses(FULL, 0).headrooms(fabric, PACKET)
+    headroom = int(np.bincount(fabric.link_dst, headrooms).max())
     memory = SharedMemory(headroom + 40 * FULL, 0.5)
     settings = Settings(buffers=Buffers(0, Pauses(100 * FULL, 98 * FULL), memory))
     messages = [Message(g, 0, 100 * MTU) for g in range(1, 9)]
@@ -239,7 +271,7 @@ def test_shared_memory_with_pauses_loses_nothing_and_is_never_overfull() -> None
     assert sim.s.link["drops"].sum() == 0 and sim.s.port["pauses"].sum() > 0
     assert sim.s.port["fullest"].max() < 30 * FULL  # far below Xoff: what is free decides
     with pytest.raises(ExperimentError, match=r"headroom of the ports of .* its buffer, .* Raise"):
-        SharedMemory(headroom, 1.0).sizes(fabric, needed(fabric, PACKET))
+        SharedMemory(headroom, 1.0).sizes(fabric, headrooms)
 
 
 def test_a_switch_has_the_memory_of_its_rates_by_default() -> None:

@@ -197,7 +197,8 @@ class Link:
     def send_frame(self, pause: bool) -> None:
         self.asked = pause
         self.frames += 1
-        self.sim.at(self.sim.now + self.frame, PAUSES, self.number, 0, lambda: self.obey(pause))
+        leaves = max(self.sim.now, self.sim.links[self.number ^ 1].ends)
+        self.sim.at(leaves + self.frame, PAUSES, self.number, 0, lambda: self.obey(pause))
 
     def obey(self, pause: bool) -> None:
         self.frames -= 1
