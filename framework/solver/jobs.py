@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.model.arrays import DTYPES, Float, Int32, Int64
+from railweave.framework.model.arrays import DTYPES, Float, Int32, Int64, spread
 from railweave.framework.model.routes import starts
-from railweave.framework.solver.fairness import hops_of
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.state import (
     ACTIVE,
@@ -184,9 +183,10 @@ def _known(s: FlowState, unfinished: NDArray[np.bool_]) -> FlowState:
 def _crowds(s: FlowState, network: Network, flows: Int64) -> FlowState:
     """Each link's flows listed."""
     n_links, n_pairs, n_hops = network.n_links, network.n_pairs, len(network.link)
-    hops = hops_of(s.start, flows)
+    count = np.diff(s.start)[flows]
+    hops = spread(s.start[flows], count)
     order = np.argsort(s.links[hops], kind="stable")
-    hops, pairs = hops[order], np.repeat(flows, np.diff(s.start)[flows])[order]
+    hops, pairs = hops[order], np.repeat(flows, count)[order]
     link = s.links[hops]
     crowd = np.bincount(link, minlength=n_links).astype(np.int64)
     spot, member, guest = (np.empty(n_hops, np.int32) for _ in range(3))

@@ -3,14 +3,16 @@
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
-from railweave.framework.model.arrays import Bool, Int32
+from railweave.framework.model.arrays import Bool, Float, Int32, Int64, spread
 from railweave.framework.model.routes import starts
-from railweave.framework.solver.fairness import fair_rates, hops_of
 from railweave.framework.solver.state import ACTIVE, DONE, ENDED, JOINED, KNOWN, QUIT, SOLVED, FlowState
 
 SAME_RATE = 1e-9
 """Flows whose rates differ by less, relative to them, may have been stopped by the same link."""
+TIE = 1e-12
+"""Shares that differ by less, relative to them, are equal: they come from sums in another order."""
 CALLS = 3000
 """What the calls of one sharing cost, in hops looked at."""
 TOGETHER = 16
@@ -116,8 +118,8 @@ def share_out(s: FlowState) -> int:
     if not len(again):
         return CALLS
     kept = _pairs(s, ~fast & s.listed[flows])
-    hops, kept_hops = hops_of(s.start, again), hops_of(s.start, kept)
     size = np.diff(s.start)
+    hops, kept_hops = spread(s.start[again], size[again]), spread(s.start[kept], size[kept])
     load = s.uses[kept_hops] * np.repeat(s.rates[kept], size[kept])
     rest = np.maximum(s.capacity - np.bincount(s.links[kept_hops], load, len(s.capacity)), 0.0)
     rates = fair_rates(rest, starts(size[again]), s.links[hops], s.uses[hops])
@@ -152,9 +154,10 @@ def _least(s: FlowState, joined: Int32) -> float:
     """What a new flow can get at least: an equal share of each of its links."""
     if len(joined) == s.tally[ACTIVE]:
         return 0.0
-    hops = hops_of(s.start, np.flatnonzero(s.listed))
+    size, listed = np.diff(s.start), np.flatnonzero(s.listed)
+    hops = spread(s.start[listed], size[listed])
     load = np.bincount(s.links[hops], s.uses[hops], len(s.capacity))
-    touched = s.links[hops_of(s.start, joined)]
+    touched = s.links[spread(s.start[joined], size[joined])]
     return float((s.capacity[touched] / load[touched]).min(initial=inf))
 
 
@@ -171,3 +174,42 @@ def _set_rates(s: FlowState, flows: Int32, rates: np.ndarray[tuple[int], np.dtyp
     needs[left == 0] = 0.0
     s.until[flows] = until = now + needs
     s.due[flows] = until + s.clock[1] * (until - s.began[flows])
+
+
+def fair_rates(capacity: Float, start: Int64, link: NDArray[np.integer], use: Float) -> Float:
+    """(n,), bit/s: the max-min fair rate of each of n flows. Flow f takes `use[h]` of each of its bit/s on
+    `link[h]`, for h in start[f]:start[f + 1]; a flow without links has rate 0.
+
+    Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), many links in one round: the flows of
+    a link are done if none of them has a link with a smaller share, since what other links do can then no
+    longer change it.
+    """
+    n = len(start) - 1
+    rates = np.zeros(n)
+    flow = np.repeat(np.arange(n), np.diff(start))
+    if len(link) < len(capacity):
+        ids, link = np.unique(link, return_inverse=True)
+        capacity = capacity[ids]
+    link, n_links = link.astype(np.intp), len(capacity)
+    rest, share, fair = capacity.astype(np.float64), np.zeros(n_links), np.zeros(n_links)
+    weight, count = np.bincount(link, use, n_links), np.bincount(link, minlength=n_links)
+    while len(link):  # places instead of masks, and `at` instead of `reduceat`: three to six times as fast
+        np.divide(rest, weight, out=fair, where=count > 0)
+        np.maximum(share, fair, out=share)  # they only grow
+        hop_share = share[link]
+        lowest = np.full(n, np.inf)  # by flow: the smallest share along it
+        np.minimum.at(lowest, flow, hop_share)
+        limited = np.flatnonzero(lowest[flow] < hop_share * (1 - TIE))
+        later = np.zeros(n_links, bool)
+        later[link[limited]] = True
+        done = np.zeros(n, bool)
+        done[flow[np.flatnonzero(~later[link])]] = True
+        of_done = done[flow]
+        last, kept = np.flatnonzero(of_done), np.flatnonzero(~of_done)
+        ended, flows = link[last], flow[last]
+        rates[flows] = lowest[flows]
+        rest = np.maximum(rest - np.bincount(ended, use[last] * rates[flows], n_links), 0.0)
+        weight -= np.bincount(ended, use[last], n_links)
+        count -= np.bincount(ended, minlength=n_links)
+        flow, link, use = flow[kept], link[kept], use[kept]
+    return rates

@@ -11,8 +11,8 @@ import pytest
 from railweave.framework.errors import FabricError, MachineError
 from railweave.framework.model.routes import all_pairs, starts
 from railweave.framework.solver import plain
-from railweave.framework.solver.fairness import fair_rates
 from railweave.framework.solver.network import Network
+from railweave.framework.solver.plain import fair_rates
 from railweave.framework.solver.simulation import FlowSimulation, SolverProgress
 from railweave.framework.solver.tasks import Tasks
 from tests.framework.solver.exact import exact_ends
