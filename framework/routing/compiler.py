@@ -14,10 +14,10 @@ from typing import Self
 
 import numpy as np
 
-from railweave.framework.model import Action, Fabric, Match, Output, PathBatch, RouteTable, Rule, SetDscp
+from railweave.framework.model import Action, Fabric, Match, Output, PathBatch, Rule, SetDscp
 from railweave.framework.model.addressing import ENTROPY_BASE, NETWORK, axis_bytes, host_byte
 from railweave.framework.model.arrays import Bool, Int64
-from railweave.framework.routing.batches import all_paths, spread
+from railweave.framework.routing.batches import spread
 from railweave.framework.routing.compress import compress
 from railweave.framework.routing.entropy import path_classes
 from railweave.framework.routing.trie import ANY, Keys, RuleList, pack
@@ -59,14 +59,9 @@ class Compiled:
     key_flow: Int64
 
 
-def compile_rules(fabric: Fabric, table: RouteTable, tag: int = 0) -> list[Rule]:
-    """Every rule that makes the fabric forward as `table` says, under one version tag. Pure and
-    repeatable."""
-    return compile_batch(fabric, all_paths(table), tag)
-
-
 def compile_batch(fabric: Fabric, batch: PathBatch, tag: int = 0) -> list[Rule]:
-    """As compile_rules, for the paths of every pair."""
+    """Every rule that makes the fabric forward the pairs of `batch` on its paths, under one version tag. Pure
+    and repeatable."""
     flows = FlowClasses.of(batch, path_classes(fabric, batch))
     transit = transit_rules(fabric, batch, flows, tag)
     tags, above = np.full(len(batch.src), tag), np.full(fabric.n_gpus, INGRESS_PRIORITY)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from railweave.framework.model import Fabric, Match, Output, Rule, SetDscp
+from railweave.framework.model import Fabric, Match, Output, RouteTable, Rule, SetDscp
 from railweave.framework.model.addressing import ipv4
+from railweave.framework.routing.batches import all_paths
+from railweave.framework.routing.compiler import compile_batch
 
 HOST_PORT = 1
 
@@ -156,3 +158,8 @@ class FakeFabric:
             links.append(link)
             node, in_port = int(self.fabric.link_dst[link]), int(self.fabric.link_port[link ^ 1])
         raise AssertionError(f"a packet goes round for ever, lately over {links[-4:]}")
+
+
+def compile_rules(fabric: Fabric, table: RouteTable, tag: int = 0) -> list[Rule]:
+    """Every rule that makes the fabric forward as `table` says."""
+    return compile_batch(fabric, all_paths(table), tag)

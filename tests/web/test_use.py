@@ -16,7 +16,7 @@ from railweave.framework.cli import main
 from railweave.framework.model import HealthSnapshot, Output
 from railweave.framework.model.ofctl_text import flow_text
 from railweave.framework.results.rule_file import by_switch, rules_json
-from railweave.framework.routing.compiler import compile_rules
+from tests.fakes.fake_switch import compile_rules
 from tests.web.browser import Page
 from tests.web.conftest import Open
 

@@ -16,12 +16,11 @@ from railweave.framework.model import FabricBuilder, HealthSnapshot, NodeGroup, 
 from railweave.framework.model.addressing import ipv4, ipv4_text
 from railweave.framework.model.capabilities import MEANINGS, require, why_unserved
 from railweave.framework.model.coordinates import Counting
-from railweave.framework.routing.compiler import compile_rules
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore
 from railweave.plugins.shortest.router import Shortest
 from railweave.plugins.spray.router import Spray
-from tests.fakes.fake_switch import FakeFabric
+from tests.fakes.fake_switch import FakeFabric, compile_rules
 from tests.fakes.small_fabrics import rail_only, ring, torus, unequal
 from tests.fakes.sound_tables import check_table
 

@@ -15,11 +15,10 @@ from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable, Rule
 from railweave.framework.model.addressing import ENTROPY_BASE, ipv4
 from railweave.framework.routing.batches import all_paths
-from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.entropy import entropy_table, path_classes
 from railweave.plugins.spray.router import Spray
 from railweave.topologies.clos import Clos
-from tests.fakes.fake_switch import FakeFabric, Packet, Trip
+from tests.fakes.fake_switch import FakeFabric, Packet, Trip, compile_rules
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import dimension_order, rail_only, rail_path, ring, table_of, torus
 

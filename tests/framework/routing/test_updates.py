@@ -16,9 +16,8 @@ from railweave.framework.model.addressing import ipv4
 from railweave.framework.model.arrays import Int64
 from railweave.framework.routing import updates
 from railweave.framework.routing.batches import all_paths, same_paths, table_from_batch
-from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.updates import BLOAT, Installed, counted, migrate
-from tests.fakes.fake_switch import FakeFabric, Packet, Trip
+from tests.fakes.fake_switch import FakeFabric, Packet, Trip, compile_rules
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import rail_only, rail_path, table_of
 

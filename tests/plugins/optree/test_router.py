@@ -17,13 +17,12 @@ from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.papers.optical.algorithms import ALGORITHMS, plan_of
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
-from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.entropy import entropy_table, path_classes
 from railweave.plugins.optree import plugin
 from railweave.plugins.optree.router import OpTree
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
-from tests.fakes.fake_switch import FakeFabric
+from tests.fakes.fake_switch import FakeFabric, compile_rules
 from tests.fakes.sound_tables import check_table
 
 
