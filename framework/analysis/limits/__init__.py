@@ -23,9 +23,8 @@ from railweave.framework.analysis.limits.family import family_bounds
 from railweave.framework.analysis.limits.flow import FlowNetwork
 from railweave.framework.analysis.limits.paths import has_solver, paths_bound
 from railweave.framework.analysis.limits.wires import CutBound, Wires
-from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.model import Fabric, PacketFormat
-from railweave.framework.model.arrays import Bool, Float, Int64, readonly
+from railweave.framework.model.arrays import Bool, Float, readonly
 
 COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "send-recv")
 LARGEST_SEARCH = 1 << 18
@@ -66,12 +65,10 @@ def tightest_cut(
     (see `paths`); else the largest of plain prices and, for an all-to-all, the narrowest cuts around the sets
     of ranks of the family, for a send-recv around every pair. Fabrics with more than `LARGEST_SEARCH` ranks x
     links: the family alone.
-
-    Raises ExperimentError for an unknown collective, FabricError for capacities, a size or ranks that do not
-    fit.
     """
     collective = collective.replace("_", "-")
-    rate, order = _checked(fabric, collective, size_bytes, capacity_bps, ranks, root)
+    rate: Float = fabric.capacity_bps if capacity_bps is None else readonly(capacity_bps, np.float64)
+    order = np.arange(fabric.n_gpus) if ranks is None else np.asarray(ranks, np.int64)
     # bits on the wire for `size_bytes` of payload, and those that a token bucket lets go early
     bits = 8.0 * packet.full_packet_bytes / packet.path_mtu * size_bytes
     free = np.where(rate > 0, 8.0 * packet.full_packet_bytes * free_packets_per_link, 0.0)
@@ -158,38 +155,3 @@ def _send_recv(wires: Wires, bits: float, best: CutBound) -> CutBound:
     demand = np.zeros((n, n))
     demand[np.arange(n), following] = bits
     return best.or_larger(paths_bound(wires, demand))
-
-
-def _checked(
-    fabric: Fabric,
-    collective: str,
-    size_bytes: float,
-    capacity_bps: Float | None,
-    ranks: Sequence[int] | None,
-    root: int | None,
-) -> tuple[Float, Int64]:
-    """(rates of all links, the GPUs that take part)."""
-    if collective not in COLLECTIVES:
-        raise ExperimentError(
-            f"no physical limit is known for the collective {collective!r}; known are: "
-            f"{', '.join(COLLECTIVES)}."
-        )
-    if not size_bytes >= 0:
-        raise FabricError(f"{collective} of {size_bytes} bytes: a size is 0 or more.")
-    capacity: Float = fabric.capacity_bps if capacity_bps is None else readonly(capacity_bps, np.float64)
-    if len(capacity) != fabric.n_links or not np.all(capacity >= 0):
-        raise FabricError(
-            f"{len(capacity)} capacities for {fabric.n_links} links: there must be one for each, 0 or more."
-        )
-    order = np.arange(fabric.n_gpus) if ranks is None else np.asarray(ranks, np.int64)
-    if len(order) and (order.min() < 0 or order.max() >= fabric.n_gpus):
-        raise FabricError(f"ranks name GPUs by number, 0 to {fabric.n_gpus - 1} on this {fabric.kind}.")
-    if len(np.unique(order)) != len(order) or len(order) < 2:
-        raise FabricError(
-            f"{collective} over ranks {list(map(int, order))}: it needs 2 or more different ones."
-        )
-    if root is not None and (collective != "broadcast" or not 0 <= root < len(order)):
-        raise FabricError(
-            f"{collective} has no root {root}: only a broadcast has one, 0 to {len(order) - 1}."
-        )
-    return capacity, order

@@ -43,7 +43,7 @@ def shaped_bound_s(
     known.
 
     capacity_bps: (n_links,) the highest rate that each link had, 0 if it was down all the time. resets:
-    changes of carriers in this time. root, ranks: see `tightest_cut`. Raises what `tightest_cut` raises.
+    changes of carriers in this time. root, ranks: see `tightest_cut`.
     """
     packet_s = 8.0 * packet.full_packet_bytes / np.maximum(capacity_bps, 1e-9)
     fastest = capacity_bps * packet_s / np.maximum(packet_s - TICK_S, TICK_S)
