@@ -4,7 +4,6 @@ from math import sqrt
 
 import numpy as np
 
-from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN
@@ -76,15 +75,7 @@ def damped(
     reason has gone only loads the rail it borrows; and it last changed `dwell_s` or longer ago. `changed_at`:
     (P,) seconds, -inf for never, or because a path was broken. Pairs whose links agree take the new answer,
     whose weights may differ.
-
-    Raises RouteError for a margin below 1 and for arrays of other lengths.
     """
-    if not margin >= 1:
-        raise RouteError(f"margin {margin}: it must be 1 or more, or routes would be left for worse ones.")
-    if changed_at.shape != (len(new.src),):
-        raise RouteError(
-            f"changed_at of shape {changed_at.shape}: it must be ({len(new.src)},), one per pair."
-        )
     moved = np.zeros(len(new.src), bool)
     different = np.flatnonzero(~same_paths(old, new))
     if not different.size:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, RouteTable
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.routing.batches import CHUNK, pair_chunks, same_paths
@@ -40,8 +39,6 @@ def all_to_all_loads(
 
 def between(src: Int64, dst: Int64, amount: Float, *, chunk: int = CHUNK) -> Demanded:
     """A demand between pairs, in chunks that bound the memory; pairs of equal ends never enter it."""
-    if not (len(src) == len(dst) == len(amount)):
-        raise RouteError(f"demand of {len(src)} sources, {len(dst)} destinations and {len(amount)} amounts.")
     outside = np.flatnonzero(src != dst)
     chunks = (outside[first : first + chunk] for first in range(0, len(outside), chunk))
     return ((src[at], dst[at], np.asarray(amount[at], np.float64)) for at in chunks)

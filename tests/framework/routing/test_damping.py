@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable
 from railweave.framework.routing.batches import all_paths, same_paths, table_from_batch, take
 from railweave.framework.routing.damping import (
@@ -261,17 +260,6 @@ def test_lookup_by_any_pairs_in_any_order() -> None:
     again = table_from_batch("again", 5, 9, all_paths(table))
     src, dst = np.array([8, 0, 8, 3]), np.array([1, 1, 1, 5])
     assert again.paths(src, dst) == table.paths(src, dst)
-
-
-def test_bad_arguments_are_refused() -> None:
-    fabric = rail_only(2, 2)
-    table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
-    healthy = HealthSnapshot.healthy(fabric)
-    batch = all_paths(table)
-    with pytest.raises(RouteError, match=r"margin 0\.5"):
-        damped(fabric, batch, batch, healthy, np.zeros(12), 0.0, 0.5, 1.0)
-    with pytest.raises(RouteError, match=r"must be \(12,\), one per pair"):
-        damped(fabric, batch, batch, healthy, np.zeros((4, 4)), 0.0, 1.0, 1.0)
 
 
 @settings(max_examples=30)

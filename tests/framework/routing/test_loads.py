@@ -7,7 +7,6 @@ import random
 import numpy as np
 import pytest
 
-from railweave.framework.errors import RouteError
 from railweave.framework.model import all_pairs
 from railweave.framework.routing.loads import all_to_all_loads, link_loads
 from tests.fakes.random_routes import FABRICS, random_table
@@ -56,10 +55,3 @@ def test_against_adding_up_one_path_at_a_time(kind: str, chunk: int) -> None:
     assert np.allclose(found.load, wanted)
     assert found.unroutable == lost
     assert found.unreachable.tolist() == cut
-
-
-def test_a_demand_of_unequal_lengths_is_refused() -> None:
-    fabric = rail_only(2, 2)
-    table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
-    with pytest.raises(RouteError, match="2 sources, 1 destinations and 1 amounts"):
-        link_loads(fabric, table, np.array([0, 1]), np.array([2]), np.array([1.0]))
