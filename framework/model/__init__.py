@@ -16,7 +16,7 @@ from railweave.framework.model.rules import (
     RuleUpdate,
     SetDscp,
 )
-from railweave.framework.model.schedule import Schedule, Spans, Transfer
+from railweave.framework.model.schedule import Schedule, Spans
 from railweave.framework.model.traffic import Demand, IterationResult, PacketFormat
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
     "Schedule",
     "SetDscp",
     "Spans",
-    "Transfer",
     "UnitKind",
     "all_pairs",
 ]

@@ -12,20 +12,6 @@ from railweave.framework.model.repetitions import Amount, in_all, per_repetition
 from railweave.framework.model.traffic import PacketFormat
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """One message of a listed schedule, as a plain value; the schedule itself keeps arrays. Bytes
-    throughout."""
-
-    src: int
-    dst: int
-    src_offset: int
-    dst_offset: int
-    size: int
-    reduce: bool
-    after: tuple[int, ...]
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Spans(ArrayNoun):
     """Where the repetitions of the entries of a compact schedule lie: in lists of chunks, each of `lag`
@@ -287,14 +273,3 @@ class Schedule(ArrayNoun):
     def in_all(self, amount: Amount) -> Float:
         """(n,): `amount` of the bytes of every repetition of an entry, added up."""
         return in_all(self, amount)
-
-    def transfer(self, i: int) -> Transfer:
-        return Transfer(
-            int(self.src[i]),
-            int(self.dst[i]),
-            int(self.src_offset[i]),
-            int(self.dst_offset[i]),
-            int(self.size[i]),
-            bool(self.reduce[i]),
-            tuple(int(x) for x in self.after[self.after_start[i] : self.after_start[i + 1]]),
-        )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
+from tests.fakes.transfers import transfer_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ def simulate(
 ) -> Simulated:
     """Each pair sends its messages in the order of the schedule, each as soon as what it waits for has
     landed, its packets over the pair's paths in turn. Rank i is GPU i."""
-    transfers = [schedule.transfer(i) for i in range(schedule.n_transfers)]
+    transfers = [transfer_of(schedule, i) for i in range(schedule.n_transfers)]
     waits = [len(t.after) for t in transfers]
     frees: list[list[int]] = [[] for _ in transfers]
     queues: dict[tuple[int, int], list[int]] = defaultdict(list)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.model import Schedule
+from tests.fakes.transfers import transfer_of
 
 COMBINE: dict[str, Callable[..., Any]] = {
     "sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply,
@@ -27,7 +28,7 @@ def execute(schedule: Schedule, inputs: list[NDArray[Any]], seed: int) -> list[N
     scratch = [np.zeros(schedule.buffer_bytes // array.itemsize, array.dtype) for array in inputs]
     of_buffer = {0: memory, 2: scratch}
     itemsize = inputs[0].dtype.itemsize
-    transfers = [schedule.transfer(i) for i in range(schedule.n_entries)]
+    transfers = [transfer_of(schedule, i) for i in range(schedule.n_entries)]
     waiting = {i: set(t.after) for i, t in enumerate(transfers)}
     startable = [i for i, after in waiting.items() if not after]
     flying: list[tuple[int, NDArray[Any]]] = []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Schedule, Spans, expansion
 from railweave.framework.model.routes import starts
+from tests.fakes.transfers import transfer_of
 
 Rows = list[list[int]]
 
@@ -108,7 +109,7 @@ def test_the_list_has_every_repetition_and_its_waits(schedule: Schedule) -> None
     assert listed.listed and listed.n_entries == listed.n_transfers == schedule.n_transfers == len(order)
     assert listed.expand() is listed
     for i, (entry, r) in enumerate(order):
-        transfer = listed.transfer(i)
+        transfer = transfer_of(listed, i)
         assert (transfer.src, transfer.dst) == (schedule.src[entry], schedule.dst[entry])
         assert {order[before] for before in transfer.after} == waits[entry, r]
     for one, other in zip(schedule.pairs(), listed.pairs(), strict=True):
@@ -137,7 +138,7 @@ def test_a_ring_of_three_by_hand() -> None:
         spans=spans,
     )
     listed = schedule.expand()
-    rows = [(t.src, t.src_offset, t.size, t.after) for t in map(listed.transfer, range(6))]
+    rows = [(t.src, t.src_offset, t.size, t.after) for t in (transfer_of(listed, i) for i in range(6))]
     assert rows == [
         (0, 0, 4, ()),
         (1, 4, 8, ()),

@@ -11,13 +11,14 @@ import heapq
 from collections.abc import Callable
 
 from railweave.framework.model import PacketFormat, Schedule
+from tests.fakes.transfers import transfer_of
 
 Rate = Callable[[int, int], float]
 
 
 def seconds(schedule: Schedule, rate_bps: Rate, packet: PacketFormat) -> float:
     """When the last transfer has landed. Fails if some never start."""
-    transfers = [schedule.transfer(i) for i in range(schedule.n_transfers)]
+    transfers = [transfer_of(schedule, i) for i in range(schedule.n_transfers)]
     waits = [len(t.after) for t in transfers]
     frees: list[list[int]] = [[] for _ in transfers]
     queues: dict[tuple[int, int], list[int]] = {}

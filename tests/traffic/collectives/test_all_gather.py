@@ -24,6 +24,7 @@ from railweave.traffic.collectives.optical import (
     Wrht,
 )
 from railweave.traffic.collectives.rings import RingAllGather
+from tests.fakes.transfers import transfer_of
 from tests.traffic.random_execution import execute
 
 OPTICAL: tuple[OpticalAllGather, ...] = (OpTreeAllGather(), OneStage(), NeighborExchange(), Wrht())
@@ -81,7 +82,7 @@ def test_a_step_waits_for_all_of_the_step_before(algorithm: OpticalAllGather) ->
     schedule, plan = planned(algorithm, fabric, 12 * 16), algorithm.plan(fabric)
     for i in range(schedule.n_transfers):
         before = np.flatnonzero(plan.step == plan.step[i] - 1)
-        assert schedule.transfer(i).after == tuple(before.tolist())
+        assert transfer_of(schedule, i).after == tuple(before.tolist())
     assert schedule.phase_names == plan.stage_names
     assert np.array_equal(schedule.phase, plan.stage)
 
@@ -93,7 +94,7 @@ def test_ranks_may_wait_for_themselves_alone() -> None:
     assert np.array_equal(own.src, everyone.src) and np.array_equal(own.dst, everyone.dst)
     for i in range(own.n_transfers):
         sender = own.src[i]
-        assert all(sender in (own.src[j], own.dst[j]) for j in own.transfer(i).after)
+        assert all(sender in (own.src[j], own.dst[j]) for j in transfer_of(own, i).after)
 
 
 def test_options_reach_the_plan() -> None:

@@ -21,6 +21,7 @@ from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.mscclpp_flow import plan_flow
 from railweave.traffic.collectives.mscclpp_plan import parse_plan
 from railweave.traffic.rocev2.buffers import RankBuffers
+from tests.fakes.transfers import transfer_of
 from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 from tests.traffic.random_execution import execute
 
@@ -150,8 +151,8 @@ def test_bytes_of_the_example_are_those_derived_by_hand() -> None:
         (*row, reduce) for row, reduce in zip(rows, schedule.reduce.tolist(), strict=True)
     } == reads | writes
     for i in range(24):
-        transfer = schedule.transfer(i)
-        before = {(schedule.transfer(j).src, schedule.transfer(j).dst) for j in transfer.after}
+        transfer = transfer_of(schedule, i)
+        before = {(transfer_of(schedule, j).src, transfer_of(schedule, j).dst) for j in transfer.after}
         ours = {(p, transfer.src) for p in range(4) if p != transfer.src}
         assert before == (set() if transfer.reduce else ours)
     assert np.bincount(schedule.src, schedule.size).tolist() == [1.5 * size] * 4

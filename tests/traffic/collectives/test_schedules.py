@@ -15,6 +15,7 @@ from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.collectives.all_to_all import HierarchicalAllToAll
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
+from tests.fakes.transfers import transfer_of
 from tests.traffic.random_execution import execute
 
 HIERARCHICAL, RING = HierarchicalAllReduce(), RingAllReduce()
@@ -112,7 +113,7 @@ def phases_overlap_for_a_rank(schedule: Schedule) -> bool:
     complete."""
     before: list[set[int]] = []
     for i in range(schedule.n_transfers):
-        after = set(schedule.transfer(i).after)
+        after = set(transfer_of(schedule, i).after)
         before.append(after.union(*(before[j] for j in after)))
     for i in range(schedule.n_transfers):
         earlier = np.flatnonzero(

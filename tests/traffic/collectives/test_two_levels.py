@@ -24,6 +24,7 @@ from railweave.traffic.collectives.hierarchical import (
     PipelinedAllReduce,
 )
 from tests.fakes.cut_bounds import cut_bound_s
+from tests.fakes.transfers import transfer_of
 from tests.traffic.collectives.link_queues import seconds
 
 PACKET = PacketFormat(4096)
@@ -154,11 +155,11 @@ def test_pipelined_all_to_all_waits_for_each_slice_alone() -> None:
     schedule = planned(HierarchicalAllToAll(pipelined=True), rails(4, 4), 16 * 16)
     first = schedule.phase == 0
     for i in np.flatnonzero(~first):
-        t = schedule.transfer(int(i))
+        t = transfer_of(schedule, int(i))
         staged = t.src_offset >= 2 * 16 * 16
         assert len(t.after) == staged
-        assert all(schedule.transfer(j).dst_offset == t.src_offset for j in t.after)
-    assert not any(schedule.transfer(int(i)).after for i in np.flatnonzero(first))
+        assert all(transfer_of(schedule, j).dst_offset == t.src_offset for j in t.after)
+    assert not any(transfer_of(schedule, int(i)).after for i in np.flatnonzero(first))
 
 
 @pytest.mark.parametrize("algorithm", EVERY[:3])
@@ -166,7 +167,7 @@ def test_a_rank_finishes_its_first_phase_before_it_starts_the_second(algorithm: 
     schedule = planned(algorithm, rails(3, 4), 12 * 16)
     before: list[set[int]] = []
     for i in range(schedule.n_transfers):
-        after = set(schedule.transfer(i).after)
+        after = set(transfer_of(schedule, i).after)
         before.append(after.union(*(before[j] for j in after)))
         own = (schedule.src == schedule.src[i]) | (schedule.dst == schedule.src[i])
         assert set(np.flatnonzero(own & (schedule.phase < schedule.phase[i])).tolist()) <= before[i]

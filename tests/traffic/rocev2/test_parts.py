@@ -24,6 +24,7 @@ from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
 from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
+from tests.fakes.transfers import transfer_of
 from tests.traffic.memory_fabric import count_wrong, packets_of
 
 
@@ -126,7 +127,7 @@ def test_landings_free_every_transfer_once_and_never_too_early(domains: int, rai
     ready, done = progress.begin(0.0), set[int]()
     while ready:
         transfer = ready.pop(int(rng.integers(len(ready))))
-        assert set(schedule.transfer(transfer).after) <= done
+        assert set(transfer_of(schedule, transfer).after) <= done
         assert transfer not in done
         done.add(transfer)
         ready += progress.landed(transfer, 1.0)

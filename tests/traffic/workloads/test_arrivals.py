@@ -11,6 +11,7 @@ from railweave.framework.registry import load_plugins
 from railweave.topologies.fat_tree import FatTree
 from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.workloads.arrivals import PoissonArrivals
+from tests.fakes.transfers import transfer_of
 
 TREE = FatTree().build({"k": 4})
 
@@ -39,7 +40,7 @@ def test_every_message_waits_for_its_arrival_alone() -> None:
     schedule = PoissonArrivals(50, seed=3).schedule(TREE, range(4, 9), 4096, "int8", "sum")
     assert schedule.n_transfers == 50 and schedule.n_ranks == 5 and schedule.phase_names == ("arrivals",)
     for i in range(50, 100):
-        transfer = schedule.transfer(i)
+        transfer = transfer_of(schedule, i)
         assert transfer.after == (i - 50,) and schedule.src[i - 50] == schedule.dst[i - 50] == transfer.src
     assert schedule == PoissonArrivals(50, seed=3).schedule(TREE, range(4, 9), 4096, "int8", "sum")
     assert schedule != PoissonArrivals(50, seed=4).schedule(TREE, range(4, 9), 4096, "int8", "sum")

@@ -17,6 +17,7 @@ from railweave.topologies.torus import Torus
 from railweave.traffic import plugin
 from railweave.traffic.rocev2.buffers import RankBuffers
 from railweave.traffic.workloads.chakra import Chakra
+from tests.fakes.transfers import transfer_of
 from tests.traffic.collectives.link_queues import seconds
 from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 from tests.traffic.random_execution import COMBINE, execute
@@ -123,7 +124,7 @@ def test_a_pipeline_moves_what_was_sent() -> None:
     before = work.inputs(schedule, 2)
     after = execute(schedule, before, 3)
     touched = [np.zeros(len(held), int) for held in before]
-    moves = [schedule.transfer(i) for i in range(schedule.n_transfers)]
+    moves = [transfer_of(schedule, i) for i in range(schedule.n_transfers)]
     for t in moves:
         touched[t.dst][t.dst_offset // 4 : (t.dst_offset + t.size) // 4] += 1
     plain = [t for t in moves if abs(t.src - t.dst) == 1]
@@ -270,7 +271,7 @@ def test_computations_take_their_time_one_at_a_time(trace: Callable[..., Chakra]
     assert schedule.src[computes].tolist() == [0, 0, 1]
     assert schedule.seconds[computes].tolist() == pytest.approx([0.006, 0.002, 0.004])
     (message,) = np.flatnonzero(schedule.is_transfer).tolist()
-    waits = [schedule.transfer(i).after for i in (*computes.tolist(), message)]
+    waits = [transfer_of(schedule, i).after for i in (*computes.tolist(), message)]
     assert waits == [(), (computes[0],), (message,), (computes[1],)]
     assert schedule.expand() == planned(work, fabric, 8192)
 

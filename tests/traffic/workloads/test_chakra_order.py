@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.model import Schedule
 from railweave.traffic.workloads.chakra import Chakra
+from tests.fakes.transfers import transfer_of
 from tests.traffic.workloads import chakra_traces as make
 from tests.traffic.workloads.chakra_runs import check, planned, ring, sent
 from tests.traffic.workloads.chakra_traces import COLL, COMP, RECV, SEND, node
@@ -33,7 +34,7 @@ def closure(schedule: Schedule) -> list[set[int]]:
     """All that each transfer waits for, directly or not."""
     found: list[set[int]] = []
     for i in range(schedule.n_transfers):
-        after = schedule.transfer(i).after
+        after = transfer_of(schedule, i).after
         found.append(set(after).union(*(found[j] for j in after)))
     return found
 
@@ -173,5 +174,5 @@ def test_a_message_without_bytes_still_orders(trace: Callable[..., Chakra]) -> N
     ]
     ranks[0].append(node(2, RECV, comm_src=1))
     schedule = planned(trace(ranks), ring(2), 64)
-    assert schedule.size.tolist() == [0, 64] and schedule.transfer(1).after == (0,)
+    assert schedule.size.tolist() == [0, 64] and transfer_of(schedule, 1).after == (0,)
     check(trace(ranks), schedule)

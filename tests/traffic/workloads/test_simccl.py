@@ -16,6 +16,7 @@ from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 from railweave.traffic import plugin
 from railweave.traffic.workloads.simccl import SimCcl
+from tests.fakes.transfers import transfer_of
 from tests.traffic.random_execution import execute
 from tests.traffic.workloads.simccl_flows import HEADER, Flow, all_to_all, ring_all_reduce, written
 
@@ -48,7 +49,7 @@ def test_a_ring_all_reduce_has_the_steps_of_a_ring(
     assert set(np.bincount(schedule.src, schedule.size)) == {schedule.size_bytes}
     steps = [0] * schedule.n_transfers
     for i in range(schedule.n_transfers):
-        transfer = schedule.transfer(i)
+        transfer = transfer_of(schedule, i)
         assert len(transfer.after) <= 1
         for before in transfer.after:
             assert schedule.dst[before] == transfer.src
@@ -81,7 +82,7 @@ def test_a_rank_begins_a_collective_when_its_part_of_the_one_before_is_complete(
     assert schedule.phase_names == ("TP", "DP")
     depth = np.zeros(schedule.n_transfers, int)
     for i in range(schedule.n_transfers):
-        transfer = schedule.transfer(i)
+        transfer = transfer_of(schedule, i)
         depth[i] = max((depth[before] + 1 for before in transfer.after), default=0)
         if schedule.phase[i] == 0:
             continue
@@ -118,7 +119,7 @@ def test_any_flows_are_carried_out_in_any_order(
         name, _, _, src, dst, _, parents = flow
         assert (src, dst) == (schedule.src[i], schedule.dst[i])
         done = set()
-        for other in (*schedule.transfer(i).after, *(j for j in range(i) if order[j][3:5] == (src, dst))):
+        for other in (*transfer_of(schedule, i).after, *(j for j in range(i) if order[j][3:5] == (src, dst))):
             done |= {order[other][2], *done_before[other]}
         done_before.append(done)
         earlier = [other for other in flows if other[0] < name and src in other[3:5]]

@@ -13,6 +13,7 @@ from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.registry import Registers, load_plugins
+from tests.fakes.transfers import transfer_of
 from tests.strangers import every_path
 
 FABRICS: dict[str, dict[str, Any]] = {
@@ -43,7 +44,7 @@ def by_packets(plan: Plan, table: RouteTable, latency_s: float) -> float:
     followers, queues = defaultdict(list), defaultdict(list)
     order, events, turns = itertools.count(), [], defaultdict(int)
     for i in range(schedule.n_transfers):
-        one = schedule.transfer(i)
+        one = transfer_of(schedule, i)
         waits[i] = set(one.after)
         for before in one.after:
             followers[before].append(i)
