@@ -188,7 +188,7 @@ def _between(wires: Wires, bits: float, parts: Sequence[Bool]) -> CutBound:
     if len(parts) < 2:
         return NOTHING
     crossing = np.array([wires.leaving(part) for part in parts]).sum(axis=0)
-    return CutBound(seconds(2 * (len(parts) - 1) * bits, *map(float, crossing)), _words(wires, parts))
+    return CutBound(float(seconds(2 * (len(parts) - 1) * bits, *crossing)), _words(wires, parts))
 
 
 Merged = Sequence[tuple[Alike, FlowNetwork]]

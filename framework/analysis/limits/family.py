@@ -32,8 +32,8 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
             continue
         must_leave, must_enter = _payload(collective, home, x, size_bits)
         leave, enter = _narrowest(wires, label, parts, (must_leave, must_enter))
-        out = _all_seconds(must_leave[cuts], *leave[:, cuts])
-        into = _all_seconds(must_enter[cuts], *enter[:, cuts])
+        out = seconds(must_leave[cuts], *leave[:, cuts])
+        into = seconds(must_enter[cuts], *enter[:, cuts])
         if collective == "broadcast":
             _raise_roots(best, np.searchsorted(cuts, home), cuts, out, into, name)
         else:
@@ -44,20 +44,13 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
         if collective == "all-reduce" and len(cuts) > 1:
             words = f"between {name(0)} and all others of the kind"
             for way in (leave, enter):
-                between = seconds(2 * (len(cuts) - 1) * size_bits, *way.sum(axis=1))
+                between = float(seconds(2 * (len(cuts) - 1) * size_bits, *way.sum(axis=1)))
                 best = [max(*best, CutBound(between, words), key=_seconds)]
     return best
 
 
 def _seconds(bound: CutBound) -> float:
     return bound.seconds
-
-
-def _all_seconds(bits: Float, rate: Float, free: Float) -> Float:
-    """As `seconds`, of every cut."""
-    left = np.maximum(bits - free, 0.0)
-    late = np.where(left > 0, np.inf, 0.0)
-    return np.divide(left, rate, out=late, where=(rate > 0) & (left > 0))
 
 
 def _raise_roots(
@@ -121,7 +114,7 @@ def _narrowest(wires: Wires, label: Int64, parts: int, must: tuple[Float, Float]
             best = list(crossing)
             continue
         for way, (ours, bits) in enumerate(zip(crossing, must, strict=True)):
-            longer = _all_seconds(bits, *ours) > _all_seconds(bits, *best[way])
+            longer = seconds(bits, *ours) > seconds(bits, *best[way])
             best[way] = np.where(longer, ours, best[way])
     assert best is not None
     return best[0], best[1]

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
 from typing import Self
 
 import numpy as np
@@ -66,7 +65,7 @@ class Wires:
 
     def cut(self, bits: float, inside: Bool) -> CutBound:
         """The time that `bits` need to leave the nodes `inside`."""
-        return CutBound(seconds(bits, *self.leaving(inside)), self.words(inside))
+        return CutBound(float(seconds(bits, *self.leaving(inside))), self.words(inside))
 
     def words(self, inside: Bool) -> str:
         """The cut, named by the side with fewer ranks."""
@@ -80,7 +79,8 @@ class Wires:
         return f"{direction} the {len(chosen)} GPUs {', '.join(names)}{', ...' if len(chosen) > 4 else ''}"
 
 
-def seconds(bits: float, rate: float, free: float) -> float:
-    """The time that `bits` take over links of `rate` bit/s together, `free` of them at once."""
-    left = bits - free
-    return 0.0 if left <= 0 else float(left / rate) if rate > 0 else inf
+def seconds(bits: Float | float, rate: Float | float, free: Float | float) -> Float:
+    """The time that `bits` take over links of `rate` bit/s together, `free` of them at once; of every cut."""
+    left = np.maximum(bits - free, 0.0)
+    late = np.where(left > 0, np.inf, 0.0)
+    return np.divide(left, rate, out=late, where=(rate > 0) & (left > 0))
