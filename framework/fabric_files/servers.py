@@ -128,14 +128,7 @@ class _Server:
 
     def _reached(self, edges: Iterable[Edge]) -> set[int]:
         """The numbers of the edges to other boxes that GPUs reach over these edges inside."""
-        near, left = _neighbours(edges), deque(self._gpus)
-        reached = set(self._gpus)
-        while left:
-            for other, *_ in near.get(left.popleft(), ()):
-                if other not in reached:
-                    reached.add(other)
-                    left.append(other)
-        return {i for i, edge in enumerate(self._outside) if reached & {edge[0], edge[1]}}
+        return {i for i, _ in _ways(_neighbours(edges), self._gpus, self._outside)}
 
     def nic_cables(self, inside: Sequence[Edge]) -> dict[int, list[Edge]] | None:
         """In place of each edge to another box, by identity: the cable of a GPU, or nothing where it is
@@ -145,7 +138,9 @@ class _Server:
         if left_over:
             return None
         near = _neighbours(inside)
-        ways = {(g, i): way for g, gpu in enumerate(self._gpus) for i, way in _ways(near, gpu, self._outside)}
+        ways = {
+            (g, i): way for g, gpu in enumerate(self._gpus) for i, way in _ways(near, [gpu], self._outside)
+        }
         of_gpu: dict[int, list[int]] = defaultdict(list)
         owner: dict[int, int] = {}
         for g, i in sorted(ways, key=lambda key: (len(ways[key]), key)):
@@ -207,11 +202,13 @@ def _neighbours(edges: Iterable[Edge]) -> Neighbours:
     return near
 
 
-def _ways(near: Neighbours, gpu: Component, outside: Sequence[Edge]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Of each edge to another box that a GPU reaches: its number, and those of the fewest edges inside that
-    lead to it."""
-    way: dict[Component, tuple[int, ...]] = {gpu: ()}
-    left = deque([gpu])
+def _ways(
+    near: Neighbours, gpus: Sequence[Component], outside: Sequence[Edge]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Of each edge to another box that one of these GPUs of a server reaches: its number, and those of the
+    fewest edges inside that lead to it."""
+    way: dict[Component, tuple[int, ...]] = dict.fromkeys(gpus, ())
+    left = deque(gpus)
     while left:
         component = left.popleft()
         for other, _, number in near.get(component, ()):
@@ -219,6 +216,6 @@ def _ways(near: Neighbours, gpu: Component, outside: Sequence[Edge]) -> Iterator
                 way[other] = (*way[component], number)
                 left.append(other)
     for i, edge in enumerate(outside):
-        end = edge[0] if edge[0].box == gpu.box else edge[1]
+        end = edge[0] if edge[0].box == gpus[0].box else edge[1]
         if end in way:
             yield i, way[end]
