@@ -18,7 +18,7 @@ from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.registry import load_plugins
 from railweave.framework.solver.quotient import NetworkState
-from railweave.framework.solver.reduction import quotient
+from railweave.framework.solver.reduction import quotients
 from railweave.framework.solver.simulation import BATCH, FlowSimulation
 
 STAGES = ("start_up", "fabric", "schedule", "routes", "solve", "write")
@@ -93,7 +93,7 @@ def batch_error() -> float:
     keys = {"topology": "rail-only", "domains": 8, "rails": 8, "collective": "moe-all-to-all", "size": "4M"}
     plan = plan_from_keys({"engine": "fluid", **keys}, load_plugins())
     states = (NetworkState(plan.first_paths[0], plan.fabric.capacity_bps),)
-    flows = quotient(plan.schedule, plan.fabric, states, plan.packet, symmetry=False)
+    (flows,) = quotients((plan.schedule,), plan.fabric, states, plan.packet, symmetry=False)
     ends = []
     for batch in (BATCH, 0.0):
         simulation = FlowSimulation(flows.networks[0], batch=batch)

@@ -19,19 +19,6 @@ Lists = tuple[Int64, Int64]
 """(n+1,) where each of n lists begins, and what they hold."""
 
 
-def quotient(
-    schedule: Schedule,
-    fabric: Fabric,
-    states: tuple[NetworkState, ...],
-    packet: PacketFormat,
-    *,
-    symmetry: bool = True,
-) -> Quotient:
-    """`quotients` of one schedule alone."""
-    (only,) = quotients((schedule,), fabric, states, packet, symmetry=symmetry)
-    return only
-
-
 def quotients(
     schedules: Sequence[Schedule],
     fabric: Fabric,

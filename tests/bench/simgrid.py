@@ -22,7 +22,7 @@ from railweave.framework.model.arrays import Float, Int32, Int64
 from railweave.framework.registry import load_plugins
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import NetworkState
-from railweave.framework.solver.reduction import quotient
+from railweave.framework.solver.reduction import quotients
 from railweave.framework.solver.simulation import FlowSimulation
 from railweave.framework.solver.tasks import Tasks
 
@@ -59,7 +59,7 @@ def compared(program: Path, keys: Mapping[str, object], within_s: float) -> dict
     plan = plan_from_keys({"engine": "fluid", **keys}, load_plugins())
     state = NetworkState(plan.first_paths[0], plan.fabric.capacity_bps)
     schedule = plan.schedule if plan.schedule.seconds.any() else plan.schedule.expand()
-    flows = quotient(schedule, plan.fabric, (state,), plan.packet, symmetry=False)
+    (flows,) = quotients((schedule,), plan.fabric, (state,), plan.packet, symmetry=False)
     began = time.perf_counter()
     try:
         theirs_s = end_s(program, flows.networks[0], flows.tasks, state.paths, within_s)

@@ -11,7 +11,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.solver.quotient import NetworkState
-from railweave.framework.solver.reduction import quotient
+from railweave.framework.solver.reduction import quotients
 from railweave.framework.solver.simulation import FlowSimulation
 from tests.laws.blocks import Block, Case, Drawing
 from tests.laws.experiments import fabric_of, pick, routers_for, some_collective, some_topology
@@ -37,7 +37,7 @@ def drawn(drawing: Drawing) -> Case | None:
 def simulated(plan: Plan, schedule: Schedule) -> tuple[float, Float]:
     """Seconds, and the bits of every link (n_links,)."""
     states = (NetworkState(plan.first_paths[0], plan.fabric.capacity_bps),)
-    reduced = quotient(schedule, plan.fabric, states, plan.packet)
+    (reduced,) = quotients((schedule,), plan.fabric, states, plan.packet)
     simulation = FlowSimulation(reduced.networks[0], batch=0.0)
     job = simulation.add(reduced.tasks)
     simulation.advance()

@@ -16,7 +16,7 @@ from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.solver.quotient import NetworkState, Quotient
-from railweave.framework.solver.reduction import quotient, quotients
+from railweave.framework.solver.reduction import quotients
 from railweave.framework.solver.simulation import FlowSimulation
 from railweave.framework.solver.symmetry import orbits
 from railweave.traffic.collectives.entries import Entries, rotations
@@ -58,7 +58,7 @@ def carried_out(
     schedule: Schedule, fabric: Fabric, states: tuple[NetworkState, ...], change_s: float, *, symmetry: bool
 ) -> tuple[Float, Float, Quotient]:
     """(n,): the end of every entry; (L,): the bits of every link; `change_s`: when the second state comes."""
-    reduced = quotient(schedule, fabric, states, PACKET, symmetry=symmetry)
+    (reduced,) = quotients((schedule,), fabric, states, PACKET, symmetry=symmetry)
     simulation = FlowSimulation(reduced.networks[0], accelerated=False, batch=0.0)
     job = simulation.add(reduced.tasks, 0.0)
     for network in reduced.networks[1:]:
@@ -147,7 +147,7 @@ def test_link_bytes_are_those_of_unequal_chunks(name: str, size: int, path_mtu: 
     fabric = fabric_of("rail-only", domains=6, rails=5)
     schedule = planned(fabric, name, size)
     state = state_of(fabric, "hscore", schedule)
-    reduced = quotient(schedule, fabric, (state,), packet)
+    (reduced,) = quotients((schedule,), fabric, (state,), packet)
     simulation = FlowSimulation(reduced.networks[0])
     simulation.add(reduced.tasks)
     simulation.advance()
