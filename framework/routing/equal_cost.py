@@ -55,19 +55,6 @@ class NextHops:
         return self.link[hop], place - self.before[hop]
 
 
-def equal_paths(fabric: Fabric, down: Bool, src: Int64, dst: Int64, most: int) -> PathBatch:
-    """All paths of least cost between pairs, in equal shares; of more than `most` as many, taken evenly from
-    them in the order of their links, from another one on for each pair."""
-    search = EqualCost(fabric, down)
-    rows, parts = [np.empty(0, np.int64)], [PathBatch.evenly(src[:0], dst[:0], [])]
-    before, last = search.last_hop(dst)
-    for some, state, hops in search.towards(before):
-        rows.append(some)
-        ends = before[some], last[some]
-        parts.append(_laid_out(fabric, hops, state, src[some], dst[some], *ends, most))
-    return take(join(*parts), np.argsort(np.concatenate(rows)))
-
-
 def _laid_out(
     fabric: Fabric,
     hops: NextHops,
@@ -110,10 +97,11 @@ class ShortestPaths:
     """
 
     def __init__(self, fabric: Fabric, down: Bool, most: int = 128, scores: Float | None = None) -> None:
-        """`most`: paths of a pair; of more, as many are taken evenly (`equal_paths`). `scores` (n_links,): a
-        path weighs its lowest one times the rate of its slowest link. (Not their least product: links above
-        are shared, so that what they have left for a pair is no rate of theirs.) Equal weights without."""
-        self._fabric, self._down, self._most, self._scores = fabric, down, most, scores
+        """`most`: paths of a pair; of more, as many are taken evenly from them in the order of their links,
+        from another one on for each pair. `scores` (n_links,): a path weighs its lowest one times the rate of
+        its slowest link. (Not their least product: links above are shared, so that what they have left for a
+        pair is no rate of theirs.) Equal weights without."""
+        self._fabric, self._most, self._scores = fabric, most, scores
         self._search = EqualCost(fabric, down)
         self._towards: dict[int, _Towards] = {}
 
@@ -137,7 +125,13 @@ class ShortestPaths:
 
     def batch(self, src: Int64, dst: Int64) -> PathBatch:
         """Those of many pairs of GPUs."""
-        batch = equal_paths(self._fabric, self._down, src, dst, self._most)
+        rows, parts = [np.empty(0, np.int64)], [PathBatch.evenly(src[:0], dst[:0], [])]
+        before, last = self._search.last_hop(dst)
+        for some, state, hops in self._search.towards(before):
+            rows.append(some)
+            ends = before[some], last[some]
+            parts.append(_laid_out(self._fabric, hops, state, src[some], dst[some], *ends, self._most))
+        batch = take(join(*parts), np.argsort(np.concatenate(rows)))
         if self._scores is None or not len(batch.weight):
             return batch
         lowest, slowest = (

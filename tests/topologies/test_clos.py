@@ -8,7 +8,7 @@ import pytest
 from railweave.framework.analysis.topology_metrics import metrics
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
-from railweave.framework.routing.equal_cost import equal_paths
+from railweave.framework.routing.equal_cost import ShortestPaths
 from railweave.topologies.clos import Clos
 from railweave.topologies.fat_tree import FatTree
 
@@ -19,7 +19,7 @@ def build(**options: object) -> Fabric:
 
 def paths(fabric: Fabric, src: int, dst: int) -> int:
     down = np.zeros(fabric.n_links, bool)
-    batch = equal_paths(fabric, down, np.array([src]), np.array([dst]), 4096)
+    batch = ShortestPaths(fabric, down, 4096).batch(np.array([src]), np.array([dst]))
     return len(batch.weight)
 
 

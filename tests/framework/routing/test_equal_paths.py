@@ -11,7 +11,7 @@ import pytest
 
 import railweave as rw
 from railweave.framework.model import Fabric, all_pairs
-from railweave.framework.routing.equal_cost import ShortestPaths, equal_paths
+from railweave.framework.routing.equal_cost import ShortestPaths
 
 
 def up(fabric: Fabric) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_they_are_those_that_a_search_finds(name: str, keys: dict[str, object], 
     down = up(fabric)
     down[np.random.default_rng(7).permutation(fabric.n_links)[:cut]] = True
     src, dst = all_pairs(fabric.n_gpus)
-    batch = equal_paths(fabric, down, src, dst, 128)
+    batch = ShortestPaths(fabric, down, 128).batch(src, dst)
     for pair, (a, b) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
         ours = [path.links for path in batch.paths(pair)]
         assert len(ours) == len({*ours}) and {*ours} == cheapest(fabric, down, a, b)
@@ -68,7 +68,7 @@ def test_they_are_those_that_a_search_finds(name: str, keys: dict[str, object], 
 def test_a_fat_tree_has_a_path_over_every_core_switch() -> None:
     """(k / 2)^2 of them between pods, k / 2 within one: Al-Fares et al., SIGCOMM 2008, section 3."""
     fabric = rw.topology("fat-tree", k=8)
-    batch = equal_paths(fabric, up(fabric), np.array([0, 0, 0]), np.array([127, 4, 1]), 128)
+    batch = ShortestPaths(fabric, up(fabric), 128).batch(np.array([0, 0, 0]), np.array([127, 4, 1]))
     assert np.diff(batch.pair_start).tolist() == [16, 4, 1]
 
 
@@ -80,7 +80,7 @@ def test_of_very_many_some_are_taken_evenly(most: int) -> None:
     dst = 3 * 64 + 3 * 8 + 3
     assert factorial(9) // factorial(3) ** 3 == 1680 == comb(9, 3) * comb(6, 3)
     src = np.array([0, 64])
-    batch = equal_paths(fabric, up(fabric), src, np.array([dst, dst + 64]), most)
+    batch = ShortestPaths(fabric, up(fabric), most).batch(src, np.array([dst, dst + 64]))
     assert np.diff(batch.pair_start).tolist() == [most, most]
     assert np.diff(batch.hop_start).tolist() == [9] * (2 * most)
     for pair in (0, 1):
@@ -99,7 +99,7 @@ def test_pair_by_pair_they_are_the_same(nodes: int) -> None:
     """Half-way round a ring there are two paths, of 2,500 links on the longer one."""
     fabric, far = rw.topology("ring", nodes=nodes), nodes // 2
     one_by_one = ShortestPaths(fabric, up(fabric))(0, far)
-    batch = equal_paths(fabric, up(fabric), np.array([0]), np.array([far]), 128)
+    batch = ShortestPaths(fabric, up(fabric), 128).batch(np.array([0]), np.array([far]))
     assert [path.links for path in one_by_one] == [path.links for path in batch.paths(0)]
     assert [len(path.links) for path in one_by_one] == [far, far]
 
@@ -107,7 +107,7 @@ def test_pair_by_pair_they_are_the_same(nodes: int) -> None:
 def test_a_pair_alone_and_among_others_is_the_same() -> None:
     fabric = rw.topology("torus", shape="4x4x4")
     src, dst = all_pairs(fabric.n_gpus)
-    together = equal_paths(fabric, up(fabric), src, dst, 8)
+    together = ShortestPaths(fabric, up(fabric), 8).batch(src, dst)
     for pair in (0, 17, 1234, len(src) - 1):
-        alone = equal_paths(fabric, up(fabric), src[[pair]], dst[[pair]], 8)
+        alone = ShortestPaths(fabric, up(fabric), 8).batch(src[[pair]], dst[[pair]])
         assert alone.paths(0) == together.paths(pair)
