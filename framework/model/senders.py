@@ -23,15 +23,9 @@ class Senders(ArrayNoun):
     most_s: Float
     dead_after_s: Float
 
-    def next_try_s(self, silent_s: Float) -> Float:
-        """(P,): after how much silence each of them tries its path, at `silent_s` or next after that."""
-        return self._tries(silent_s)[0]
-
-    def tries(self, silent_s: Float) -> Float:
-        """(P,): how often each of them has tried its path in so much silence."""
-        return self._tries(silent_s)[1]
-
-    def _tries(self, silent_s: Float) -> tuple[Float, Float]:
+    def tries(self, silent_s: Float) -> tuple[Float, Float]:
+        """(P,) each: after how much silence each of them tries its path, at `silent_s` or next after that,
+        and how often it has tried it until then."""
         after_s, step_s, count = self.first_s.copy(), self.timeout_s.copy(), np.zeros(len(silent_s))
         while np.any(late := after_s < silent_s):
             after_s[late] += step_s[late]

@@ -152,7 +152,7 @@ class FlowModel:
         each time. They are lost at its first link that loses every packet."""
         stands = np.isfinite(self._stands_since)
         silent_s = np.where(stands, self.now_s - self._stands_since, 0.0)
-        tried = np.where(stands, 1.0 + self.senders.tries(silent_s), 0.0)
+        tried = np.where(stands, 1.0 + self.senders.tries(silent_s)[1], 0.0)
         new, self._tried = np.maximum(tried - self._tried, 0.0), tried
         if new.any():
             paths, lost = self.paths, np.zeros(len(self.loss))
@@ -181,7 +181,7 @@ class FlowModel:
         waiting &= np.isfinite(self._stands_since)
         if waiting.any():
             silent_s = np.where(waiting, self.now_s - self._stands_since, 0.0)
-            tries_s = self.now_s - silent_s + self.senders.next_try_s(silent_s)
+            tries_s = self.now_s - silent_s + self.senders.tries(silent_s)[0]
             self._dark, self._dark_until_s = self._dark | repaired, float(tries_s[waiting].max())
 
     def follow(self, table: RouteTable) -> None:
