@@ -11,14 +11,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.model.arrays import ArrayNoun, Float, Int64
+from railweave.framework.model.arrays import ArrayNoun, Float, Float32, Int64
 from railweave.framework.model.events import CircuitsConnected, FaultInjected, Note, RoutesChanged
 from railweave.framework.model.health import HealthSnapshot
 from railweave.framework.model.routes import PathBatch, starts
 from railweave.framework.model.rules import Rule
 from railweave.framework.model.traffic import IterationResult, RankOutcome
-
-Float32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

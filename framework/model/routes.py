@@ -256,7 +256,10 @@ class RouteTable:
 
         def ways(src: int, dst: int) -> list[Path]:
             if (src, dst) not in known:
-                found = [_path(way) for way in islice(paths_of(src, dst), MOST_PATHS + 1)]
+                found = [
+                    way if isinstance(way, Path) else Path(tuple(way))
+                    for way in islice(paths_of(src, dst), MOST_PATHS + 1)
+                ]
                 if why := _wrong(found):
                     pair = f"{fabric.node_name(src)} -> {fabric.node_name(dst)}"
                     raise RouteError(f"{pair}: {why}")
@@ -279,10 +282,6 @@ class RouteTable:
     def path(self, src: int, dst: int) -> tuple[Path, ...]:
         """The weighted paths of one pair; empty when it is unreachable."""
         return self.paths(np.array([src]), np.array([dst])).paths(0)
-
-
-def _path(way: Way) -> Path:
-    return way if isinstance(way, Path) else Path(tuple(way))
 
 
 def _wrong(found: Sequence[Path]) -> str:

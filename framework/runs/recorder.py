@@ -9,6 +9,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.hookspecs import Callers
 from railweave.framework.judging.link_figures import is_large
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement
+from railweave.framework.model.arrays import Float32
 from railweave.framework.model.events import (
     CircuitsConnected,
     FaultInjected,
@@ -20,7 +21,6 @@ from railweave.framework.model.events import (
     RunEvent,
 )
 from railweave.framework.model.findings import (
-    Float32,
     HealthPoint,
     HealthSamples,
     IterationRecord,
