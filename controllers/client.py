@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from railweave.controllers import wire
-from railweave.controllers.frames import NUMBERS
 from railweave.controllers.packages import check_installed
 from railweave.framework.errors import ControllerError
 from railweave.framework.model import Rule, RuleUpdate
@@ -17,7 +16,6 @@ from railweave.framework.model.addressing import dpid
 from railweave.framework.model.events import ControllerEvent, ProcessDied
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.processes.child import ChildProcess
-from railweave.framework.processes.udp_frame import HEADER_BYTES
 
 STOP_S = 2.0
 ENVIRONMENT = {"EVENTLET_NO_GREENDNS": "yes"} | (
@@ -74,8 +72,6 @@ class ControllerProcess:
 
         The calling thread must outlive the process, because the kernel ends the process with that thread.
         """
-        if self._process is not None:
-            raise ControllerError(f"{self._library} is already running. Stop it first.")
         self._process = ChildProcess(
             self._library,
             "railweave.controllers.launcher",
@@ -113,17 +109,7 @@ class ControllerProcess:
         self._post("retire", version)
 
     def send_train(self, switch: int, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
-        """`size_bytes` is the whole frame without its FCS."""
-        if timed and (packets < 2 or not 0 < timed < NUMBERS):
-            raise ControllerError(
-                f"timed train {timed} of {packets} packets: its number must be in 1..{NUMBERS - 1}, and it "
-                "needs 2 packets or more."
-            )
-        if size_bytes < HEADER_BYTES or packets < 1:
-            raise ControllerError(
-                f"train of {packets} packets of {size_bytes} bytes: it needs 1 packet or more, of "
-                f"{HEADER_BYTES} bytes (the headers) or more."
-            )
+        """`size_bytes` is the whole frame without its FCS: headers or more; a timed train has two packets."""
         self._post("send_train", dpid(switch), port, packets, size_bytes, timed)
 
     def poll_ports(self, number: int) -> None:

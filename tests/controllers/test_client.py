@@ -68,12 +68,6 @@ def test_nothing_can_be_asked_before_the_start() -> None:
         controller.pid()
 
 
-@pytest.mark.parametrize(("packets", "size_bytes"), [(0, 1000), (1, 41)])
-def test_an_impossible_train_is_refused(packets: int, size_bytes: int) -> None:
-    with pytest.raises(ControllerError, match="42 bytes"):
-        ControllerProcess("ryu", "").send_train(0, 1, packets, size_bytes)
-
-
 def test_each_run_configures_a_controller_of_its_own() -> None:
     offered = ControllerProcess("ryu", "a summary")
     used = offered.configured({})
