@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
-from railweave.framework.errors import ExperimentError
 from railweave.framework.parameters import Parameter, Value
 
 Aggregate = Literal["mean", "min"]
@@ -19,9 +18,7 @@ def _number(parameter: Parameter) -> Any:
 @dataclass(frozen=True, slots=True)
 class HealthOptions:
     """How measurements become published scores, and how easily scores move routes. Times are emulated
-    seconds, but for `control_delay_s`, which is declared.
-
-    Raises ExperimentError for a value beyond its limits.
+    seconds, but for `control_delay_s`, which is declared. The experiment checks their limits.
     """
 
     step: float = _number(
@@ -80,13 +77,6 @@ class HealthOptions:
             maximum=3600,
         )
     )
-
-    def __post_init__(self) -> None:
-        for parameter, value in zip(PARAMETERS, self.document().values(), strict=True):
-            try:
-                parameter.parse(value)
-            except ExperimentError as error:
-                raise ExperimentError(f"health {error}") from None
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> Self:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from railweave.framework.errors import HealthError
 from railweave.framework.health.options import Aggregate, HealthOptions
 from railweave.framework.health.smoothing import SLOW
 from railweave.framework.model import Fabric, HealthSnapshot
@@ -32,20 +31,7 @@ def publish(
     is not up, and one that scores 0 since nothing passes it, is down at once; all other scores follow the
     rule of `settle`. unknown: (n_links,), the links that do not count for the score of their switch. loss:
     (n_links,); the scores contain what it costs.
-
-    Raises HealthError for arrays of other lengths and for scores that are not numbers.
     """
-    if len(raw) != fabric.n_links or len(up) != fabric.n_links or len(previous.down) != fabric.n_links:
-        raise HealthError(
-            f"scores of {len(raw)} links and carriers of {len(up)}, after a snapshot of "
-            f"{len(previous.down)}, for a fabric of {fabric.n_links}."
-        )
-    bad = np.flatnonzero(~np.isfinite(raw))
-    if bad.size:
-        raise HealthError(
-            f"link {fabric.link_name(int(bad[0]))}: score {raw[bad[0]]} is not a number. "
-            "An estimator gives 0..1 for every link; check its arithmetic for links without evidence."
-        )
     raw = np.where(up, np.clip(raw, 0.0, 1.0), 0.0)
     down = raw == 0
     links = settle(previous.link_score, raw, options.step)

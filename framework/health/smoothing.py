@@ -89,7 +89,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     unrated = np.isnan(service)
     stood_s = np.where(tracker.waiting_s < 0, 0.0, tracker.waiting_s + dt_s)
     waiting_s = np.where(unrated & (measurement.queue_bytes > 0), stood_s, -1.0)
-    too_soon = unrated & (waiting_s < tracker.patience_s)
+    queue_bytes = np.where(unrated & (waiting_s < tracker.patience_s), 0.0, measurement.queue_bytes)
     slow = service < SLOW * fabric.capacity_bps
     slow_since_s = _slow_since_s(tracker, slow, measurement.t_s)
     tainted_s = slow_since_s[fabric.link_element]
@@ -99,7 +99,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     return LinkTracker(
         fabric,
         LinkState(
-            _follow(old.queue_bytes, np.where(too_soon, 0.0, measurement.queue_bytes), gain),
+            old.queue_bytes + gain * (queue_bytes - old.queue_bytes),
             loss,
             service,
             np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
@@ -166,10 +166,6 @@ def _slow_since_s(tracker: LinkTracker, slow: Bool, t_s: float) -> Float:
     since_s[tracker.fabric.link_element[slow]] = t_s
     since_s[-1] = np.inf  # links of no switch
     return np.where(np.isfinite(since_s), np.minimum(since_s, tracker.slow_since_s), np.inf)
-
-
-def _follow(old: Float, new: Float, gain: float) -> Float:
-    return old + gain * (new - old)
 
 
 def _check(measurement: Measurement, n_links: int) -> None:

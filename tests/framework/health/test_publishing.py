@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.errors import ExperimentError, HealthError
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import aggregate, publish, settle
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup
@@ -155,21 +154,5 @@ def test_a_link_that_lets_nothing_pass_is_down(fabric: Fabric) -> None:
     assert back is not None and not back.down.any() and back.link_score[12] == 0.02
 
 
-def test_bad_scores_are_refused(fabric: Fabric) -> None:
-    with pytest.raises(HealthError, match=r"link g0\.0->r0: score nan is not a number"):
-        told(fabric, start(fabric), {12: np.nan})
-    with pytest.raises(HealthError, match="scores of 3 links"):
-        publish(fabric, start(fabric), np.ones(3), np.ones(3, bool), t_s=0.0, options=OPTIONS)
-    assert told(fabric, start(fabric), {12: 1.07}) is None  # overshoot is noise
-
-
-def test_options_are_checked() -> None:
-    assert (OPTIONS.step, OPTIONS.smoothing_s, OPTIONS.margin, OPTIONS.dwell_s) == (0.05, 0.3, 1.25, 2.0)
-    for bad in ({"step": 0.0}, {"margin": 0.9}, {"dwell_s": -1.0}, {"smoothing_s": float("nan")}):
-        with pytest.raises(
-            ExperimentError,
-            match=f"health {next(iter(bad)).removesuffix('_s')}: .* (is too small; it takes|is not)",
-        ):
-            HealthOptions(**bad)
-    with pytest.raises(ExperimentError, match="one of mean, min"):
-        HealthOptions(aggregate="median")  # type: ignore[arg-type]
+def test_overshoot_is_noise(fabric: Fabric) -> None:
+    assert told(fabric, start(fabric), {12: 1.07}) is None
