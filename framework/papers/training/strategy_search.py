@@ -18,20 +18,9 @@ STATE_BYTES = 18.0
 """Per parameter: the weight in 16 bits (2) and 32 (4), its gradient in 32 (4), two moments of Adam (8)."""
 
 
-@dataclass(frozen=True)
-class GpuMemory:
-    """Bytes per GPU of the first stage, which needs the most, (n,) each."""
-
-    states: Float
-    activations: Float
-
-    @property
-    def total(self) -> Float:
-        return self.states + self.activations
-
-
-def memory_bytes(model: LanguageModel, chosen: StrategyTable, state_bytes: float = STATE_BYTES) -> GpuMemory:
-    """Memory(p, t, d) of constraint 19, for every candidate; an estimate.
+def memory_bytes(model: LanguageModel, chosen: StrategyTable, state_bytes: float = STATE_BYTES) -> Float:
+    """Memory(p, t, d) of constraint 19, for every candidate, an estimate: (n,) bytes per GPU of the first
+    stage, which needs the most.
 
     Activations with sequence parallelism and selective recomputation: 34 s b h l / t, times 1 + (p-1)/(p v)
     when interleaved (Korthikanti et al., sections 4.2 and 4.2.3). States: `state_bytes` P / (p t).
@@ -41,7 +30,7 @@ def memory_bytes(model: LanguageModel, chosen: StrategyTable, state_bytes: float
     states = state_bytes * model.parameters / (chosen.p * chosen.t)
     interleaved = (chosen.v > 1) * (chosen.p - 1) / (chosen.p * chosen.v)
     activations = 34.0 * model.sequence * model.hidden * model.layers * chosen.b / chosen.t
-    return GpuMemory(states, activations * (1 + interleaved))
+    return np.asarray(states + activations * (1 + interleaved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +68,7 @@ def search(
     Raises ExperimentError when no strategy divides the job, or none fits into memory.
     """
     chosen = candidates(model, cluster, batch, fixed or FixedDegrees())
-    memory = memory_bytes(model, chosen, state_bytes).total
+    memory = memory_bytes(model, chosen, state_bytes)
     candidate_times = times(model, cluster, batch, chosen, calibration or Calibration())
     limit = cluster.gpu.memory_bytes or inf
     fits = np.flatnonzero(memory <= limit)

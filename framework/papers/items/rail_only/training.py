@@ -185,7 +185,7 @@ def r10(
     ranking = search(language_model, cluster, batch, calibration=calibration)
     best = ranking.best[0]
     chosen = candidates(language_model, cluster, batch, FixedDegrees())
-    fits = memory_bytes(language_model, chosen).total <= cluster.gpu.memory_bytes
+    fits = memory_bytes(language_model, chosen) <= cluster.gpu.memory_bytes
     singly = [
         iteration_time(language_model, cluster, batch, chosen.at(i), calibration).total_s
         for i in np.flatnonzero(fits).tolist()

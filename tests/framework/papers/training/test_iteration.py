@@ -141,11 +141,10 @@ def test_memory_excludes() -> None:
 
 def test_memory_by_hand() -> None:
     """34 s b h l / t, times 1 + (p-1)/(p v) when interleaved; 18 P / (p t)."""
-    one = memory_bytes(SMALL, StrategyTable.of(Strategy(2, 2, 1, 3, 2, 2, 2, 1)))
-    assert one.activations[0] == pytest.approx(34 * 24 * 3 * 16 * 12 / 2 * 1.25)
-    assert one.states[0] == pytest.approx(18 * SMALL.parameters / 4)
-    plain = memory_bytes(SMALL, StrategyTable.of(Strategy(2, 2, 1, 3, 1, 2, 2, 1)))
-    assert plain.activations[0] == pytest.approx(34 * 24 * 3 * 16 * 12 / 2)
+    states = 18 * SMALL.parameters / 4
+    for v, more in ((2, 1.25), (1, 1.0)):
+        needed = memory_bytes(SMALL, StrategyTable.of(Strategy(2, 2, 1, 3, v, 2, 2, 1)))
+        assert needed[0] == pytest.approx(states + 34 * 24 * 3 * 16 * 12 / 2 * more)
 
 
 def test_published_strategies_are_candidates_and_fit() -> None:
