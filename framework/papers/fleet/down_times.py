@@ -1,6 +1,6 @@
 """Spans of time in which components are down, of many replicas at once: joined, counted, measured."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -31,23 +31,13 @@ class DownTimes:
         inside = np.clip(self.end, 0, window) - np.clip(self.begin, 0, window)
         return np.bincount(self.replica, inside, self.replicas).astype(float)
 
-
-@dataclass(frozen=True, slots=True)
-class DownCounts:
-    """How many units are down at once: `count` of `replica` from `begin` to `end`, in days; 0 elsewhere."""
-
-    replicas: int
-    replica: Int64
-    count: Int64
-    begin: Float
-    end: Float
-
-    def mean(self, by_count: Float, window: float) -> Float:
-        """(replicas,): mean from 0 to `window` of a quantity that is `by_count[k]` while k units are down."""
+    def mean(self, by_unit: Float, window: float) -> Float:
+        """(replicas,): mean from 0 to `window` of a quantity that is `by_unit[u]` while `u` is down, and
+        `by_unit[0]` else; no two spans of a replica overlap."""
         inside = np.clip(self.end, 0, window) - np.clip(self.begin, 0, window)
-        change = (by_count[self.count] - by_count[0]) * inside
+        change = (by_unit[self.unit] - by_unit[0]) * inside
         changed: Float = np.bincount(self.replica, change, self.replicas) / window
-        return changed + float(by_count[0])
+        return changed + float(by_unit[0])
 
 
 def joined(*parts: DownTimes) -> DownTimes:
@@ -71,25 +61,22 @@ def joined(*parts: DownTimes) -> DownTimes:
     )
 
 
-def counts(spans: DownTimes) -> DownCounts:
-    """How many of the spans hold at once, as steps from one change to the next."""
+def counts(spans: DownTimes) -> DownTimes:
+    """How many of the spans hold at once, as steps from one change to the next: `unit` is that number."""
     replica = np.tile(spans.replica, 2)
     day = np.concatenate((spans.begin, spans.end))
     change = np.repeat(np.array([1, -1]), spans.begin.size)
     order = np.lexsort((day, replica))
     replica, day, count = replica[order], day[order], np.cumsum(change[order])
     end = np.append(day[1:], np.inf) if day.size else day
-    lasting = count > 0
-    return DownCounts(spans.replicas, replica[lasting], count[lasting], day[lasting], end[lasting])
+    return DownTimes(spans.replicas, replica, count, day, end).select(count > 0)
 
 
 def at_least(spans: DownTimes, least: int) -> DownTimes:
     """The spans in which `least` or more of the spans hold at once, as unit 0."""
     steps = counts(spans)
-    enough = steps.count >= least
-    unit = np.zeros(int(enough.sum()), np.int64)
-    replica, begin, end = steps.replica[enough], steps.begin[enough], steps.end[enough]
-    return joined(DownTimes(spans.replicas, replica, unit, begin, end))
+    enough = steps.select(steps.unit >= least)
+    return joined(replace(enough, unit=0 * enough.unit))
 
 
 class DownClock:

@@ -29,9 +29,8 @@ class JobTimes:
 
 @dataclass(frozen=True, slots=True)
 class DailyCircuits:
-    """(replicas, days) each: jobs that started, circuits set for them, and circuits set for swapped cubes."""
+    """(replicas, days) each: circuits set for jobs that started, and for swapped cubes."""
 
-    jobs: Float
     started: Float
     swapped: Float
 
@@ -105,7 +104,6 @@ def daily_circuits(jobs: JobStream, placement: JobPlacement, mix: JobMix, days: 
     circuits = mix.column("circuits")[jobs.kind[job, replica]]
     swaps = mix.column("circuits_of_swap")[jobs.kind[placement.swap_job, placement.swap_replica]]
     return DailyCircuits(
-        jobs=by_day(replica, started, np.ones(started.size)),
         started=by_day(replica, started, circuits),
         swapped=by_day(placement.swap_replica, placement.swap_day, swaps),
     )

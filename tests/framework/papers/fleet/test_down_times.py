@@ -55,7 +55,7 @@ def test_counts_and_their_mean(seed: int) -> None:
         )
         mine = steps.replica == replica
         inside = (steps.begin[mine] <= fine[:, None]) & (fine[:, None] < steps.end[mine])
-        seen = (inside * steps.count[mine]).sum(axis=1)
+        seen = (inside * steps.unit[mine]).sum(axis=1)
         assert np.array_equal(seen[::50], down)
         assert steps.mean(values, DAYS)[replica] == pytest.approx(values[seen].mean(), abs=0.01)
 
