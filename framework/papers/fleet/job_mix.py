@@ -64,8 +64,6 @@ class JobMix:
     def __post_init__(self) -> None:
         if not 0 < self.per_day < inf:
             raise ExperimentError(f"{self.per_day:g} jobs a day: it takes a number above 0.")
-        if not 0 <= self.opt_in <= 1:
-            raise ExperimentError(f"a share of {self.opt_in:g} opts in: it takes a share from 0 to 1.")
         if abs(sum(kind.share for kind in self.kinds) - 1) > 1e-9:
             listed = " + ".join(f"{100 * kind.share:g}%" for kind in self.kinds) or "nothing"
             raise ExperimentError(f"the shares of jobs add up to {listed}, not to 100%. Correct one of them.")

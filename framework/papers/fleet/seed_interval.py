@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 
-from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Float
 
 RESAMPLES = 2000
@@ -22,10 +21,8 @@ class SeedMean:
 
 
 def seed_mean(values: Float) -> SeedMean:
-    """Of (seeds,) values. The interval is the percentile bootstrap of Efron and Tibshirani (1993, section
-    13.3), drawn the same way each time. Raises ExperimentError for fewer than 2 seeds."""
-    if values.size < 2:
-        raise ExperimentError(f"{values.size} seeds have no interval: it takes 2 or more. Raise --seeds.")
+    """Of (seeds,) values, 2 or more. The interval is the percentile bootstrap of Efron and Tibshirani (1993,
+    section 13.3), drawn the same way each time."""
     means = _weights(values.size) @ values
     low, high = np.percentile(means, [(100 - PERCENT) / 2, (100 + PERCENT) / 2])
     return SeedMean(float(values.mean()), float(low), float(high))

@@ -5,7 +5,6 @@ Source of these two: Table I of arXiv 2211.15119.
 
 import numpy as np
 
-from railweave.framework.errors import FabricError
 from railweave.framework.papers.optical.closed_forms import arity_for, check_ring, neighbor_exchange_steps
 from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from railweave.framework.papers.optical.optree import best_depth, optree_plan
@@ -55,12 +54,8 @@ def plan_of(algorithm: str, nodes: int, wavelengths: int, depth: int = 0) -> Lig
     """The lightpaths of an algorithm; `depth` is OpTree's, 0 selects the one of fewest steps. Pure and
     repeatable.
 
-    Raises FabricError for an unknown algorithm and for impossible numbers.
+    Raises FabricError for impossible numbers.
     """
-    if algorithm not in ALGORITHMS:
-        raise FabricError(
-            f"there is no optical all-gather {algorithm!r}; known are: {', '.join(ALGORITHMS)}."
-        )
     check_ring(nodes, wavelengths)
     if algorithm == "optree":
         return optree_plan(nodes, wavelengths, arity_for(nodes, depth or best_depth(nodes, wavelengths)))

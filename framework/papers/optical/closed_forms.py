@@ -43,11 +43,6 @@ class StepSetup:
                 f"packets of {self.packet_bytes} bytes with flits of {self.flit_bytes}: a packet is one or "
                 "more whole flits. Give a packet that is a multiple of the flit, such as 128 and 32."
             )
-        if self.cycle_s < 0 or self.reconfiguration_s < 0:
-            raise FabricError(
-                f"a cycle of {self.cycle_s:g} s and a reconfiguration of {self.reconfiguration_s:g} s: both "
-                "are 0 or more."
-            )
 
     def wire_bytes(self, item_bytes: float) -> float:
         """Of the packets of an item."""
@@ -154,11 +149,6 @@ def time_s(
     `item_bytes`: d, what a wavelength carries for a node in one item-time. `rate_bps`: B of one wavelength.
     `step_s`: a, reconfiguration and conversion.
     """
-    if not (rate_bps > 0 and item_bytes >= 0 and step_s >= 0):
-        raise FabricError(
-            f"items of {item_bytes:g} bytes at {rate_bps:g} bit/s with {step_s:g} s a step: the rate must be "
-            "positive, the others 0 or more."
-        )
     return item_times * item_bytes * 8 / rate_bps + n_steps * step_s
 
 

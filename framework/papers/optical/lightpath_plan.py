@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.errors import RouteError
 from railweave.framework.model.arrays import ArrayNoun, Bool, Int32, Int64, spread
 from railweave.framework.model.routes import starts
 
@@ -35,11 +34,6 @@ class LightpathPlan(ArrayNoun):
     up: Bool
     wavelength: Int32
     spread: Bool
-
-    def __post_init__(self) -> None:
-        ArrayNoun.__post_init__(self)
-        if np.any(np.diff(self.step) < 0) or (len(self.step) and int(self.step[-1]) >= self.n_steps):
-            raise RouteError(f"{self.algorithm}: lightpaths must come in the order of their steps.")
 
     @classmethod
     def of_table(

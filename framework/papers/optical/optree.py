@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.papers.optical.arcs import (
     every_item,
@@ -42,10 +41,8 @@ class Exchange:
 
 
 def exchanges(nodes: int, arity: int) -> Iterator[Exchange]:
-    """The stages of a tree, from the whole ring down to groups of one."""
+    """The stages of a tree of `arity` 2 or more, from the whole ring down to groups of one."""
     check_ring(nodes)
-    if arity < 2:
-        raise FabricError(f"OpTree of arity {arity}: a tree needs 2 or more branches.")
     node = np.arange(nodes)
     first, size = np.zeros(nodes, np.int64), np.full(nodes, nodes)
     while size.max() > 1:

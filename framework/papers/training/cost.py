@@ -45,8 +45,6 @@ def tiers(gpus: int, radix: int) -> int:
     """Tiers of the smallest full-bisection Clos: least T with 2 (k/2)^T >= n; one switch for n <= k."""
     if radix < 2 or radix % 2:
         raise ExperimentError(f"switches of {radix} ports: a Clos network needs an even number, 2 or more.")
-    if gpus < 1:
-        raise ExperimentError(f"a network of {gpus} GPUs: it needs 1 or more.")
     if radix == 2 and gpus > 2:
         raise ExperimentError(
             f"switches of 2 ports cannot join {gpus} GPUs; choose switches with more ports."

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from railweave.framework.errors import ExperimentError
-
 
 class Pass(NamedTuple):
     """One microbatch through one of a stage's model chunks, forward or backward."""
@@ -26,8 +24,6 @@ def one_forward_one_backward(stage: int, p: int, m: int, v: int = 1) -> list[Pas
     remaining backward passes. Interleaved (v > 1), microbatches pass the chunks p at a time, so p must divide
     m. Source: Narayanan et al., SC '21, section 2.2.
     """
-    if v > 1 and m % p:
-        raise ExperimentError(f"interleaved stages need microbatches in multiples of {p} stages, not {m}.")
     total = m * v
     ahead = min(total, p - stage - 1 if v == 1 else 2 * (p - stage - 1) + (v - 1) * p)
     forward = [_pass(i, p, v, forward=True) for i in range(total)]
@@ -60,13 +56,8 @@ def timed_passes(
     """Every pass, by stage and then in the order of `one_forward_one_backward`, without interleaving.
 
     A pass starts once its stage is free and the pass that it needs has ended; moving activations takes no
-    time. Raises ExperimentError for impossible numbers.
+    time.
     """
-    if stages < 1 or microbatches < 1 or not (forward_s > 0 and backward_s > 0):
-        raise ExperimentError(
-            f"a pipeline of {stages} stages and {microbatches} microbatches with passes of {forward_s:g} and "
-            f"{backward_s:g} s: it needs 1 or more of each, and times above 0."
-        )
     orders = [one_forward_one_backward(stage, stages, microbatches) for stage in range(stages)]
     ended: dict[tuple[int, int, bool], float] = {}
     passes: list[list[TimedPass]] = [[] for _ in range(stages)]

@@ -44,11 +44,6 @@ def place(fabric: Fabric, t: int, p: int, d: int, v: int = 1, gpus: Sequence[int
     """
     grid = grid_of(fabric, gpus)
     rails = grid.shape[1]
-    if t * p * d != grid.size:
-        raise ExperimentError(
-            f"tensor {t} x pipeline {p} x data {d} is {t * p * d} ranks for {grid.size} GPUs; they must "
-            "agree."
-        )
     if rails % t:
         raise ExperimentError(
             f"tensor parallelism {t} stays inside an HB domain, but {t} does not divide its {rails} GPUs. "
@@ -87,9 +82,6 @@ def scaled_degrees(
     """
     grid = grid_of(fabric, gpus)
     rails, n_gpus = grid.shape[1], grid.size
-    for name, degree in (("tp", t), ("pp", p), ("dp", d)):
-        if degree < 1:
-            raise ExperimentError(f"{name} {degree}: a degree of parallelism is 1 or more.")
     if t * p * d == n_gpus:
         return t, p, d
     if t * p * d < n_gpus:
@@ -114,10 +106,14 @@ def scaled_degrees(
     return small, pipeline, data
 
 
-def grid_of(fabric: Fabric, gpus: Sequence[int] | None = None) -> Int64:
+def grid_of(fabric: Fabric, gpus: Sequence[int] | None) -> Int64:
     """(domains, rails): the GPU at each place, by its number, or by its place in `gpus`, which must be all of
-    some domains on some rails. Raises as `shape_of`, and ExperimentError."""
-    shape_of(fabric)
+    some domains on some rails. Raises ExperimentError, and UnsupportedFabricError for a fabric without
+    domains and rails."""
+    if not fabric.capabilities.issuperset(REQUIRES) or len(fabric.groups[0].shape) != 2:
+        raise UnsupportedFabricError(
+            f"a training job needs a fabric with {', '.join(REQUIRES)}; {fabric.kind} lacks some of them."
+        )
     chosen = np.arange(fabric.n_gpus) if gpus is None else np.asarray(gpus)
     where = fabric.gpu_coordinates[chosen]
     (domains, row), (rails, column) = (np.unique(where[:, axis], return_inverse=True) for axis in (0, 1))
@@ -130,13 +126,3 @@ def grid_of(fabric: Fabric, gpus: Sequence[int] | None = None) -> Int64:
             f"lacks rail {rails[k]}. Add that GPU, or leave the others of its rail or domain out."
         )
     return grid
-
-
-def shape_of(fabric: Fabric) -> tuple[int, int]:
-    """(domains, rails); UnsupportedFabricError for a fabric without them."""
-    if not fabric.capabilities.issuperset(REQUIRES) or len(fabric.groups[0].shape) != 2:
-        raise UnsupportedFabricError(
-            f"a training job needs a fabric with {', '.join(REQUIRES)}; {fabric.kind} lacks some of them."
-        )
-    domains, rails = fabric.groups[0].shape
-    return domains, rails

@@ -46,8 +46,3 @@ def test_every_mistake_in_a_file_is_named(tmp_path: Path) -> None:
     assert "cable: there is no such rate; the file holds hosts, cables, ocs. Did you mean cables?" in message
     assert "cables: True is not a share" in message
     assert "ocs is missing. Add" in message and "hosts is missing" not in message
-
-
-def test_rates_below_zero_are_refused() -> None:
-    with pytest.raises(ExperimentError, match=r"-1 failures of ocs a day: .* Write 0.0008"):
-        FailureRates(ocs=-1)

@@ -85,8 +85,6 @@ def test_what_cannot_be_simulated() -> None:
         simulate(FLEET, (0.0,))
     with pytest.raises(ExperimentError, match="0 days are no period"):
         replace(FLEET, days=0)
-    with pytest.raises(ExperimentError, match="Raise --seeds"):
-        seed_mean(np.array([1.0]))
 
 
 def test_every_assumption_names_its_source() -> None:
