@@ -21,11 +21,10 @@ from railweave.traffic.collectives.hierarchical import (
     HierarchicalReduceScatter,
     PipelinedAllReduce,
 )
-from railweave.traffic.collectives.incast import Incast
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.multi_ring import MultiRingAllReduce
 from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpTreeAllGather, Wrht
-from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
+from railweave.traffic.collectives.patterns import Incast, MoeAllToAll, Permutation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter, SendRecv
 from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
 from railweave.traffic.controls.dcqcn import Dcqcn

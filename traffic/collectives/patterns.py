@@ -1,4 +1,5 @@
-"""Patterns that a seed draws: a permutation of the ranks, and an all-to-all of unequal messages."""
+"""Messages that are sent at once: a permutation of the ranks and an all-to-all of unequal messages, which a
+seed draws, and many ranks that send to one."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,7 +14,7 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
 from railweave.traffic.collectives.entries import Entries
-from railweave.traffic.collectives.operations import Operation, Sharded, checked_itemsize
+from railweave.traffic.collectives.operations import Operation, Sharded
 
 EQUAL, EXPONENTIAL = "equal", "exponential"
 SEED = Parameter("seed", 1, "count", "seed of the draw", minimum=0, maximum=2**63 - 1)
@@ -44,7 +45,7 @@ class AtOnce(Operation):
     ) -> Schedule:
         """As of Operation, with a buffer as large as the messages need."""
         self.check(fabric, ranks)
-        itemsize, n = checked_itemsize(size_bytes, dtype, redop), len(ranks)
+        itemsize, n = np.dtype(dtype).itemsize, len(ranks)
         count = self.element_count(size_bytes, itemsize, n)
         entries, buffer_count = Entries(n, itemsize), 0
         if count and n > 1:
@@ -94,6 +95,36 @@ class Permutation(AtOnce):
         """(count,): what the rank before it in the permutation sent."""
         sender = int(np.argsort(derangement(schedule.n_ranks, self._seed))[rank])
         return inputs[sender][int(self.lengths(schedule.n_ranks, count_of(schedule)).max()) :]
+
+
+class Incast(AtOnce):
+    """Every rank but the first sends its buffer to the first, all at once. The size is what each sends, as of
+    send-recv."""
+
+    summary = "every rank to the first one, at once; any fabric"
+    kind = name = "incast"
+    least_ranks = 2
+
+    def messages(self, n_ranks: int, count: int) -> PatternMessages:
+        src = np.arange(1, n_ranks)
+        first = np.full(n_ranks - 1, (n_ranks - 1) * count)
+        length = np.full(n_ranks - 1, count)
+        return PatternMessages(src, 0 * src, first, (src - 1) * count, length, n_ranks * count)
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """((n_ranks - 1) count + own,) per rank: 0 where it may receive, then what it sends, without a 0 in
+        it."""
+        count, n = count_of(schedule), schedule.n_ranks
+        own = [nonzero_input(schedule, rank, count, seed) for rank in range(n)]
+        return [np.pad(array, ((n - 1) * count, 0)) for array in own]
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """((n_ranks - 1) count,): at the first rank what the others sent, in their order; nothing at
+        those."""
+        count, n = count_of(schedule), schedule.n_ranks
+        if rank:
+            return inputs[rank][: (n - 1) * count]
+        return np.concatenate([inputs[sender][(n - 1) * count :] for sender in range(1, n)])
 
 
 class MoeAllToAll(AtOnce, Sharded):

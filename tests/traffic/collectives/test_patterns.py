@@ -13,8 +13,7 @@ from railweave.framework.analysis.link_loads import pattern
 from railweave.framework.errors import ExperimentError
 from railweave.topologies.fat_tree import FatTree
 from railweave.topologies.ring import Ring
-from railweave.traffic.collectives.incast import Incast
-from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
+from railweave.traffic.collectives.patterns import Incast, MoeAllToAll, Permutation
 from tests.traffic.random_execution import execute
 
 
