@@ -20,7 +20,6 @@ from railweave.traffic.collectives.operations import (
     ByHealth,
     Operation,
     ReduceScatter,
-    check_ranks,
 )
 from railweave.traffic.collectives.ring_blocks import Ready, Rings, add_rings, none_ready
 from railweave.traffic.collectives.slow_ranks import add_around, parts_by, slow_members, speeds
@@ -53,7 +52,6 @@ class OnRails(Operation):
     def grid(self, fabric: Fabric, ranks: Sequence[int]) -> Grid:
         """(domains, rails): the rank at each place. The ranks must be every GPU of some domains on some
         rails; anything else is refused. Raises as `check`."""
-        check_ranks(fabric, ranks)
         if "domains" not in fabric.capabilities or len(fabric.groups[0].shape) != 2:
             raise UnsupportedFabricError(
                 f"{self.name} (hierarchical) needs a fabric with GPUs at (domain, rail), not {fabric.kind}. "

@@ -13,7 +13,7 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.arithmetic import count_of, dtype_of
+from railweave.traffic.collectives.arithmetic import count_of
 from railweave.traffic.collectives.entries import Entries, Lists, listed
 from railweave.traffic.collectives.msccl_file import CUSTOM, SHARDED, Algorithm, Memory, contents, parse
 from railweave.traffic.collectives.msccl_flow import flow_of
@@ -27,8 +27,6 @@ from railweave.traffic.collectives.operations import (
     AllToAll,
     Operation,
     ReduceScatter,
-    check_ranks,
-    checked_itemsize,
 )
 from railweave.traffic.collectives.trees import Broadcast
 from railweave.traffic.workloads.replay import ReplayedWorkload, replay
@@ -103,8 +101,7 @@ class Msccl(Operation):
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
         """Raises ExperimentError with file and line for steps that cannot be carried out, or are wrong."""
-        check_ranks(fabric, ranks)
-        itemsize = checked_itemsize(size_bytes, dtype, redop)
+        itemsize = np.dtype(dtype).itemsize
         algorithm = self._file
         if len(ranks) != algorithm.n_ranks:
             raise ExperimentError(
@@ -126,7 +123,7 @@ class Msccl(Operation):
     def _in_data(self, plan: _AlgorithmPlan, chunk: int, dtype: str, redop: str) -> Schedule:
         """The schedule for chunks of `chunk` elements, scratch behind the data."""
         algorithm, (src, dst, first, to, length, reduce) = self._file, plan.columns
-        entries = Entries(algorithm.n_ranks, dtype_of(dtype).itemsize)
+        entries = Entries(algorithm.n_ranks, np.dtype(dtype).itemsize)
         if chunk and len(src):
             entries.phase(algorithm.name)
             entries.add(

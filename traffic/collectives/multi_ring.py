@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from railweave.framework.errors import ExperimentError, UnsupportedFabricError
+from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.traffic.collectives.entries import Entries, Parts, parts_of
 from railweave.traffic.collectives.operations import AllReduce
@@ -31,11 +31,6 @@ class MultiRingAllReduce(AllReduce):
 
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         super().check(fabric, ranks)
-        if fabric.kind not in self.serves:
-            raise UnsupportedFabricError(
-                f"multi-ring-all-reduce needs the straight lines of a {' or '.join(self.serves)}, not "
-                f"{fabric.kind}. Use `--collective ring-all-reduce`."
-            )
         if len(ranks) != fabric.n_gpus:
             raise ExperimentError(
                 f"multi-ring-all-reduce uses whole lines of the {fabric.kind}, so it needs all of its "

@@ -21,10 +21,8 @@ from railweave.framework.model.arrays import Int32
 from railweave.framework.parameters import Parameter, Value
 from railweave.traffic.collectives.arithmetic import (
     count_of,
-    dtype_of,
     exact_inputs,
     nonzero_input,
-    redop_of,
     reduced,
 )
 from railweave.traffic.collectives.entries import Entries, rotations
@@ -50,7 +48,6 @@ class Operation(Collective):
 
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         """Raise ExperimentError or UnsupportedFabricError for ranks on which the algorithm cannot run."""
-        check_ranks(fabric, ranks)
         if len(ranks) < self.least_ranks:
             raise ExperimentError(
                 f"{self.name} of {len(ranks)} rank: it needs {self.least_ranks} or more, a sender and a "
@@ -72,8 +69,7 @@ class Operation(Collective):
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """The transfers of one run, compact; none for 0 elements or 1 rank. Raises as `check`, and
-        ExperimentError for a negative size or an unknown type or reduction."""
+        """The transfers of one run, compact; none for 0 elements or 1 rank. Raises as `check`."""
         return self.planned(fabric, ranks, size_bytes, (dtype, redop), self.add_transfers)
 
     def planned(
@@ -87,7 +83,7 @@ class Operation(Collective):
         """As `schedule`, of the transfers that `add` adds; `kind`: type and reduction."""
         self.check(fabric, ranks)
         (dtype, redop), n = kind, len(ranks)
-        itemsize = checked_itemsize(size_bytes, dtype, redop)
+        itemsize = np.dtype(dtype).itemsize
         count = self.element_count(size_bytes, itemsize, n)
         entries = Entries(n, itemsize)
         if count and n > 1:
@@ -254,30 +250,6 @@ class AllToAll(Sharded):
 def shard_bytes(size_bytes: int, n_ranks: int) -> int:
     """Bytes of each rank's shard of an array of `size_bytes`, rounded down to SHARD_STEP."""
     return size_bytes // n_ranks // SHARD_STEP * SHARD_STEP
-
-
-def checked_itemsize(size_bytes: int, dtype: str, redop: str) -> int:
-    """Bytes of an element. Raises ExperimentError for a negative size or an unknown type or reduction."""
-    itemsize = dtype_of(dtype).itemsize
-    redop_of(redop)
-    if size_bytes < 0:
-        raise ExperimentError(f"size {size_bytes} bytes: a collective moves 0 bytes or more.")
-    return itemsize
-
-
-def check_ranks(fabric: Fabric, ranks: Sequence[int]) -> None:
-    """Raise ExperimentError for an empty list, a GPU that does not exist, and one that is listed twice."""
-    if not ranks:
-        raise ExperimentError("a collective needs 1 rank or more; the list of ranks is empty.")
-    outside = [gpu for gpu in ranks if not 0 <= gpu < fabric.n_gpus]
-    if outside:
-        raise ExperimentError(f"there is no GPU {outside[0]}; {fabric.kind} has 0 to {fabric.n_gpus - 1}.")
-    if len(set(ranks)) != len(ranks):
-        counts = np.bincount(np.asarray(ranks))
-        raise ExperimentError(
-            f"GPU {fabric.node_name(int(counts.argmax()))} is in the list of ranks {counts.max()} times; "
-            "list each GPU once."
-        )
 
 
 def longest_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float:

@@ -47,12 +47,7 @@ class OpticalAllGather(AllGather):
         return {"name": "optree", "algorithm": self.name}
 
     def plan(self, fabric: Fabric) -> LightpathPlan:
-        """The lightpaths on this ring. Raises UnsupportedFabricError for other fabrics."""
-        if fabric.kind not in self.serves:
-            raise UnsupportedFabricError(
-                f"{self.name} is an all-gather on {', '.join(self.serves)} fabrics, not {fabric.kind}. Use "
-                "`--collective ring-all-gather`, which runs on all."
-            )
+        """The lightpaths on this ring. Raises UnsupportedFabricError for a ring of one direction."""
         if not fabric.usable.all():
             raise UnsupportedFabricError(
                 f"{self.name} needs a ring of 2 directions and this one has 1. Use `--directions 2`, or "

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from railweave.framework.experiment.plugin_calls import DATA, OUTPUT
 from railweave.framework.model import Schedule
-from railweave.traffic.collectives.arithmetic import dtype_of
 
 
 class RankBuffers:
@@ -17,7 +16,7 @@ class RankBuffers:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.dtype = dtype_of(schedule.dtype)
+        self.dtype = np.dtype(schedule.dtype)
         written = set(schedule.dst_buffer.tolist())
         self.result = OUTPUT if OUTPUT in written else DATA
         self._bytes = {

@@ -14,7 +14,7 @@ from railweave.framework.errors import TransportError
 from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Schedule
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.model.events import PathsCounted
-from railweave.traffic.collectives.arithmetic import redop_of
+from railweave.traffic.collectives.arithmetic import REDOPS
 from railweave.traffic.packets import Addresses, reth
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import RankBuffers
@@ -170,7 +170,7 @@ class Executor:
     def prepare(self, schedule: Schedule, buffers: RankBuffers) -> None:
         """Offer every pair its messages of the next iteration. All pairs must be drained or abandoned."""
         self.progress = TransferProgress(schedule)
-        self._combine = redop_of(schedule.redop)
+        self._combine = REDOPS[schedule.redop]
         self._messages: dict[int, tuple[Sender, Message]] = {}
         self._local: dict[int, tuple[NDArray[Any], NDArray[Any], bool]] = {}
         mtu = self._packet.path_mtu

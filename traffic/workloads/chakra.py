@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
+
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.chakra_file import Trace, read
 from railweave.traffic.workloads.chakra_match import COMPUTATION
 from railweave.traffic.workloads.chakra_order import Ordered, ordered
@@ -69,8 +70,7 @@ class Chakra(ReplayedWorkload):
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
         """Raises ExperimentError with file and node for a trace that cannot be carried out."""
-        check_ranks(fabric, ranks)
-        itemsize = checked_itemsize(size_bytes, dtype, redop)
+        itemsize = np.dtype(dtype).itemsize
         trace, operations = self._contents
         if len(ranks) != len(trace.ranks):
             raise ExperimentError(

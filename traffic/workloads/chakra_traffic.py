@@ -13,7 +13,6 @@ from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
-from railweave.traffic.collectives.arithmetic import dtype_of
 from railweave.traffic.collectives.entries import Entries, levels, listed
 from railweave.traffic.collectives.hierarchical import (
     HierarchicalAllGather,
@@ -98,7 +97,7 @@ class TracedTraffic:
         self, fabric: Fabric, ranks: Sequence[int], dtype: str, redop: str, *, two_levels: bool
     ) -> None:
         self._fabric, self._ranks, self._dtype, self._redop = fabric, ranks, dtype, redop
-        self._itemsize = dtype_of(dtype).itemsize
+        self._itemsize = np.dtype(dtype).itemsize
         self._two_levels = two_levels
         self._known: dict[Key, OperationPattern] = {}
 

@@ -10,7 +10,6 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.entries import Entries
-from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.replay import ReplayedWorkload
 from railweave.traffic.workloads.simccl_order import places
 
@@ -82,8 +81,7 @@ class KvTransfer(ReplayedWorkload):
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
         """A message for each request, and with a `prefill_rate` a computation before it."""
-        check_ranks(fabric, ranks)
-        itemsize, n, m = checked_itemsize(size_bytes, dtype, redop), len(ranks), self._requests
+        itemsize, n, m = np.dtype(dtype).itemsize, len(ranks), self._requests
         first_decoder, tokens, request = self.prefilling(n), self.lengths(), np.arange(m)
         src = request % first_decoder
         dst = first_decoder + request % (n - first_decoder)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.papers.training.clusters import GPUS
 from railweave.framework.papers.training.iteration import Calibration, compute_s
@@ -10,7 +12,6 @@ from railweave.framework.papers.training.placement import REQUIRES, place, scale
 from railweave.framework.papers.training.traffic_matrix import TrainingJob, job_of_batch
 from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.traffic.collectives.entries import Entries
-from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.replay import ReplayedWorkload
 from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout, share, symmetries
 
@@ -66,8 +67,7 @@ class Ptdp(ReplayedWorkload):
         Messages of one kind are equal: each is rounded to whole elements and has at least one, so that with
         small sizes a little more is sent.
         """
-        check_ranks(fabric, ranks)
-        itemsize = checked_itemsize(size_bytes, dtype, redop)
+        itemsize = np.dtype(dtype).itemsize
         job = self.job
         placed = place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d, ranks), job.v, ranks)
         most = int(self._options["microbatches"]) or job.m

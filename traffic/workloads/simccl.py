@@ -9,7 +9,6 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.entries import Entries, Lists
-from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.replay import ReplayedWorkload
 from railweave.traffic.workloads.simccl_file import FlowColumns, read
 from railweave.traffic.workloads.simccl_order import brought, dependencies, in_order, places
@@ -41,8 +40,7 @@ class SimCcl(ReplayedWorkload):
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
         """Raises ExperimentError with file and line for flows that cannot be carried out."""
-        check_ranks(fabric, ranks)
-        itemsize = checked_itemsize(size_bytes, dtype, redop)
+        itemsize = np.dtype(dtype).itemsize
         flows, waits = self._ordered
         if flows.n_ranks > len(ranks):
             beyond = np.maximum(flows.src, flows.dst) == flows.n_ranks - 1

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError
-from railweave.traffic.collectives.arithmetic import BLOCK, DTYPES, REDOPS, exact_input, reduced
+from railweave.traffic.collectives.arithmetic import BLOCK, REDOPS, exact_input, reduced
 
+DTYPES = ("float16", "float32", "int32", "int8")
 EXACTLY: dict[str, Callable[[list[int]], int]] = {"sum": sum, "max": max, "min": min, "prod": math.prod}
 
 
@@ -27,7 +28,7 @@ def wrapped(value: int, dtype: str) -> int:
 
 
 @given(
-    dtype=st.sampled_from(sorted(DTYPES)),
+    dtype=st.sampled_from(DTYPES),
     redop=st.sampled_from(sorted(REDOPS)),
     n=st.integers(1, 70),
     count=st.integers(0, 40),
@@ -45,7 +46,7 @@ def test_reduction_equals_whole_number_arithmetic_in_any_order(
     assert reduced(redop, shuffled).tolist() == exact
 
 
-@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("redop", sorted(REDOPS))
 def test_every_rank_matters(dtype: str, redop: str) -> None:
     """A rank left out, or counted twice, shows in the result (a maximum counted twice cannot)."""
@@ -67,9 +68,3 @@ def test_long_inputs_repeat_with_a_prime_period() -> None:
 def test_inexact_sums_are_refused() -> None:
     with pytest.raises(ExperimentError, match="2048 ranks"):
         exact_input("float16", "sum", 2049, 0, 8, 0)
-
-
-@pytest.mark.parametrize(("dtype", "redop"), [("float64", "sum"), ("float32", "avg")])
-def test_unknown_names_are_refused_with_the_known_ones(dtype: str, redop: str) -> None:
-    with pytest.raises(ExperimentError, match=r"float32|sum"):
-        exact_input(dtype, redop, 2, 0, 8, 0)

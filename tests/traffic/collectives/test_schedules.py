@@ -216,17 +216,8 @@ def test_bus_bandwidth_factor_is_that_of_nccl_tests() -> None:
     assert RING.busbw_factor(1) == 0
 
 
-@pytest.mark.parametrize(
-    ("ranks", "says"),
-    [([], "empty"), ([0, 4], "no GPU 4"), ([0, 1, 1], "2 times"), ([0, 1, 2], "not the GPU where they meet")],
-)
-def test_bad_lists_of_ranks_are_refused(ranks: list[int], says: str) -> None:
-    with pytest.raises(ExperimentError, match=says):
-        HIERARCHICAL.schedule(rails(2, 2), ranks, 64, "float32", "sum").expand()
-
-
-def test_other_fabrics_and_negative_sizes_are_refused() -> None:
+def test_other_fabrics_and_parts_of_rails_are_refused() -> None:
     with pytest.raises(UnsupportedFabricError, match="ring-all-reduce"):
         HIERARCHICAL.schedule(ring_fabric(4, 1e9), range(4), 64, "float32", "sum").expand()
-    with pytest.raises(ExperimentError, match="0 bytes or more"):
-        RING.schedule(rails(2, 2), range(4), -1, "float32", "sum").expand()
+    with pytest.raises(ExperimentError, match="not the GPU where they meet"):
+        HIERARCHICAL.schedule(rails(2, 2), range(3), 64, "float32", "sum").expand()
