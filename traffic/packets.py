@@ -11,7 +11,6 @@ byte first.
 """
 
 import struct
-import zlib
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import cache
@@ -37,18 +36,8 @@ AETH_ACK = 0x1F << 24
 _IP_AT, _UDP_AT, _BTH_AT = 14, 34, 42
 
 Crc = Callable[[bytes | bytearray | memoryview, int], int]
-
-
-def _fastest() -> Crc:
-    """isal's CRC-32 where it agrees with zlib's on this machine, else zlib's."""
-    probe = bytes(range(256)) * 5
-    cuts = (0, 1, 7, 64, 1280)
-    agree = all(isal_zlib.crc32(probe[cut:], cut) == zlib.crc32(probe[cut:], cut) for cut in cuts)
-    return isal_zlib.crc32 if agree else zlib.crc32
-
-
-icrc: Crc = _fastest()
-"""icrc(data, start): continues from `start`, the CRC of the bytes before."""
+icrc: Crc = isal_zlib.crc32
+"""icrc(data, start): continues from `start`, the CRC of the bytes before. As zlib's, many times faster."""
 
 _VARIABLE = (2 + 1, 2 + 8, 2 + 10, 2 + 11, 22 + 6, 22 + 7, 30 + 4)  # TOS, TTL, checksums, FECN and BECN
 _MASK = int.from_bytes(bytes(0xFF * (at in _VARIABLE) for at in range(38)), "big")
