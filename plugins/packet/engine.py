@@ -51,6 +51,12 @@ class PacketEngine(Engine):
             minimum=0,
         ),
         Parameter(
+            "queue", "fifo", "text",
+            "packets of data wait as they came, or pairs take turns, a packet each, as flows of fluid share "
+            "links; slower to compute",
+            choices=("fifo", "fair"),
+        ),
+        Parameter(
             "trimming", False, "bool",
             "a packet that finds a queue full goes on without its payload, before data, and its receiver "
             "asks for it again; with buffer",

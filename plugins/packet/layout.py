@@ -228,7 +228,7 @@ FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
  WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
  TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, CUTS_THROUGH, BUFFERS, SEARCHING, PATIENCE, DEADLOCK,
- TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, FREEING, DEPTHS) = range(48)  # fmt: skip
+ TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, FREEING, FAIR, DEPTHS) = range(49)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events to come; pairs
 that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
 so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
@@ -239,7 +239,8 @@ equal queues is drawn; whether packets are marked as they leave a queue; whether
 they have not received whole; which buffers there are (PAUSED, SHARED); whether a search for deadlocks is to
 come, how long a link is paused before one, and 1 + a link of one; events in the heap of today, and in that of
 days beyond the calendar; today, as picoseconds shifted by SHIFT; the first free block, and how many there
-are; links that look into their queues at the end of the present time; from DEPTHS on, how many pauses of each
+are; links that look into their queues at the end of the present time; whether pairs take turns in queues;
+from DEPTHS on, how many pauses of each
 depth there were."""
 NOTHING, AN_EVENT, AN_ARRIVAL, THIS_TIME = range(4)
 """What has a link look into its queues: no packet waits; an event for that; the arrival of the packet that it
@@ -249,9 +250,9 @@ PAUSED, SHARED = 1, 2
 """Flags of BUFFERS: ports pause their links (PFC); the ports of a switch share its memory."""
 
 EXTRAS = True
-"""Whether anything is trimmed, paused, marked at dequeue, cut through or chosen by switches, or buffers are
-shared: False in the code that is compiled for runs without, which is faster by what these tests cost
-(machine.py)."""
+"""Whether anything is trimmed, paused, marked at dequeue, cut through or chosen by switches, buffers are
+shared, or pairs take turns in queues: False in the code that is compiled for runs without, which is faster by
+what these tests cost (machine.py)."""
 REACHED, FULL, STOPPED, BUSY = range(4)
 """Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD, WRONG_PATH and DEADLOCK;
 enough events."""
@@ -272,9 +273,10 @@ class State(NamedTuple):
     `looks`, `ready`: rings; `freeing`: links (FREEING); `left`: entries of each job that are not over;
     `events`, `far`: heaps of what is to come today and beyond the calendar, `bucket`, `used`: of its days the
     first block, and, 32 in a word, whether there is one (calendar.py); `flowlet`: of hops, where switches
-    choose by flowlet; `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of
-    paths, as the choosers see them; `counts`: of paths, empty where nobody wants them. `port`: of links,
-    where ports count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
+    choose by flowlet; `turn`: of packets, and `turns`: of links the one that it serves (FAIR); `faulty`: of
+    links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as the choosers see them;
+    `counts`: of paths, empty where nobody wants them. `port`: of links, where ports count what they hold
+    (BUFFERS); `memory`: of nodes, where their ports share it."""
 
     packet: Records
     link: Records
@@ -297,6 +299,8 @@ class State(NamedTuple):
     faulty: NDArray[np.uint8]
     shares: NDArray[np.float64]
     flowlet: Records
+    turn: Int64
+    turns: Int64
     counts: Records
     port: Records
     memory: Records

@@ -54,6 +54,7 @@ def settings_of(plan: Plan) -> Settings:
         ties_drawn=options["ties"] == "drawn",
         marks_leaving=options["marks_at"] == "dequeue",
         cut_through=options["switching"] == "cut-through",
+        fair=options["queue"] == "fair",
         gap=round(float(str(options["gap"])) * PICOSECONDS),
     )
 

@@ -10,6 +10,7 @@ from railweave.plugins.packet.layout import (
     CUTS_THROUGH,
     DATA,
     EXTRAS,
+    FAIR,
     FREE,
     FREEING,
     HEAD_BYTES,
@@ -141,13 +142,19 @@ def enqueue(s: State, i: int, at: int, now: int) -> bool:
     kind = packet["kind"]
     waits = link["busy"] >= now or link["head"][0] != NONE
     if not waits and (kind == ACK if EXTRAS and link["paused"] else link["head"][1] == NONE):
+        if EXTRAS and s.globals[FAIR] and kind == DATA:
+            s.turns[at] += 1
         transmit(s, i, at, now)
         return False
     if link["head"][kind] == NONE:
-        link["head"][kind] = i
+        link["head"][kind] = link["tail"][kind] = i
+        if EXTRAS and s.globals[FAIR] and kind == DATA:
+            s.turn[i] = s.turns[at] + 1
+    elif EXTRAS and s.globals[FAIR] and kind == DATA:
+        queue_in_turn(s, i, at)
     else:
         s.packet[link["tail"][kind]]["next"] = i
-    link["tail"][kind] = i
+        link["tail"][kind] = i
     if packet["flags"] & IN_NIC:
         link["in_nic"] += packet["size"]
     else:
@@ -159,6 +166,28 @@ def enqueue(s: State, i: int, at: int, now: int) -> bool:
         else:
             wake(s, at)
     return True
+
+
+def queue_in_turn(s: State, i: int, at: int) -> None:
+    """A packet of data gets the turn behind the one that its link serves, and behind that of its pair's last
+    packet that waits there; those of one turn leave as they came."""
+    packet, link = s.packet[i], s.link[at]
+    turn, j = s.turns[at] + 1, link["head"][DATA]
+    while j != NONE:
+        if s.packet[j]["pair"] == packet["pair"]:
+            turn = max(turn, s.turn[j] + 1)
+        j = s.packet[j]["next"]
+    s.turn[i] = turn
+    before, j = NONE, link["head"][DATA]
+    while j != NONE and s.turn[j] <= turn:
+        before, j = j, s.packet[j]["next"]
+    packet["next"] = j
+    if before == NONE:
+        link["head"][DATA] = i
+    else:
+        s.packet[before]["next"] = i
+    if j == NONE:
+        link["tail"][DATA] = i
 
 
 def wake(s: State, at: int) -> None:
@@ -189,6 +218,8 @@ def frees(s: State, at: int, now: int) -> None:
     i = link["head"][kind]
     packet = s.packet[i]
     link["head"][kind] = packet["next"]
+    if EXTRAS and s.globals[FAIR] and kind == DATA:
+        s.turns[at] = s.turn[i]
     if packet["flags"] & IN_NIC:
         link["in_nic"] -= packet["size"]
         packet["flags"] &= ~IN_NIC

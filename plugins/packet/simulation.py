@@ -75,7 +75,8 @@ class Settings:
     `marks_leaving`: whether a queue marks by what waits behind a packet that leaves; `cut_through`: whether
     switches begin to send a packet once HEAD_BYTES are there, on links no faster than it came on;
     `ack_every`: packets per acknowledgement at most; `in_turn`: whether a NIC fetches the packets of its
-    pairs in turn, instead of queuing what their windows allow; `buffers`: those of switches."""
+    pairs in turn, instead of queuing what their windows allow; `fair`: whether the pairs whose data waits for
+    a link take turns; `buffers`: those of switches."""
 
     room: int = 0
     kmin: float = 0.0
@@ -90,13 +91,14 @@ class Settings:
     ties_drawn: bool = False
     marks_leaving: bool = False
     cut_through: bool = False
+    fair: bool = False
     buffers: Buffers = field(default_factory=Buffers)
 
     @property
     def extras(self) -> bool:
         """As layout.EXTRAS."""
         queues = self.trimming or self.marks_leaving or self.buffers.flags
-        return bool(queues or self.adaptive or self.cut_through)
+        return bool(queues or self.adaptive or self.cut_through or self.fair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ class Simulation:
             np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(0, EVENT),
             np.full(layout.DAYS, NONE, np.int32), np.zeros(layout.DAYS // 32, np.int64), np.zeros(0, BLOCK),
             np.zeros(fabric.n_links, np.uint8), np.zeros(0),
-            np.zeros(0, FLOWLET), np.zeros(0, COUNT),
+            np.zeros(0, FLOWLET), np.zeros(0, np.int64), np.zeros(fabric.n_links, np.int64),
+            np.zeros(0, COUNT),
             *settings.buffers.records(fabric, packet), np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
         self._chooser, self._control = chooser, control
@@ -212,6 +215,7 @@ class Simulation:
         g[layout.TRIMMING], g[layout.ADAPTIVE] = settings.trimming, settings.adaptive
         g[layout.GAP], g[layout.TIES_DRAWN] = settings.gap, settings.ties_drawn
         g[layout.MARKS_LEAVING], g[layout.CUTS_THROUGH] = settings.marks_leaving, settings.cut_through
+        g[layout.FAIR] = settings.fair
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
         known = (
             (layout.CHOOSER, self._known),
@@ -249,7 +253,9 @@ class Simulation:
             packet["next"][-1] = g[layout.FREE]
             g[layout.FREE] = before
             g[layout.N_FREE] += len(packet) - before
-            self.s = self.s._replace(packet=packet)
+            turn = np.zeros(len(packet) if self._settings.fair else 0, np.int64)
+            turn[:before] = self.s.turn
+            self.s = self.s._replace(packet=packet, turn=turn)
         if g[layout.N_EVENTS] + layout.ROOM > len(self.s.events):
             before = len(self.s.events)
             events, far = (in_lines(max(2 * before, FIRST_EVENTS), EVENT, first=1) for _ in range(2))

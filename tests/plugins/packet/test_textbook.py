@@ -82,6 +82,7 @@ def drawn(seed: int) -> Case:
         memory = SharedMemory(reserved + int(rng.integers(2, 12)) * FULL, float(rng.choice([0.25, 1.0, 4.0])))
         settings = replace(settings, buffers=Buffers(0, settings.buffers.pauses, memory), room=0)
     loss = rng.choice([0.0, 0.05, 0.3], fabric.n_links, p=[0.7, 0.2, 0.1]) if lossy else np.empty(0)
+    settings = replace(settings, fair=bool(rng.random() < 0.3))
     return Case(
         fabric, paths, messages, settings, window=float(rng.choice([1, 4, 20])) * FULL, first_wait=8_000_000,
         timeout=10_000_000, most_wait=40_000_000, loss=loss,

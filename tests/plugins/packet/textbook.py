@@ -43,6 +43,7 @@ class Packet:
     acknowledged: bool = False
     lost: bool = False
     listed: bool = True
+    turn: int = 0
     of: list[Packet] = field(default_factory=list)
 
     @property
@@ -69,6 +70,7 @@ class Link:
         self.loss = sim.case.loss[number] if len(sim.case.loss) else 0.0
         self.paused = self.asked = self.woken = False
         self.node = int(sim.case.fabric.link_dst[number])
+        self.turn = 0
         self.held = self.frames = self.since = self.pauses = self.paused_for = 0
         if pauses := sim.case.settings.buffers.pauses:
             self.most = pauses.xoff + sim.headrooms[number]
@@ -118,6 +120,8 @@ class Link:
 
     def add(self, packet: Packet) -> None:
         idle = self.idle_for(packet.priority)
+        waiting = [other.turn for other in self.queues[DATA] if other.pair is packet.pair]
+        packet.turn = max([self.turn, *waiting]) + 1
         self.queues[packet.priority].append(packet)
         if idle:
             self.next()
@@ -128,7 +132,11 @@ class Link:
         queue = self.queues[0] or self.queues[1]
         if not queue or (self.paused and not self.queues[0]):
             return
-        packet = self.current = queue.popleft()
+        packet = self.current = queue[0]
+        if self.sim.case.settings.fair and packet.priority == DATA:
+            packet = self.current = min(queue, key=lambda waiting: waiting.turn)  # the first of equal ones
+            self.turn = packet.turn
+        queue.remove(packet)
         if packet.held:
             packet.held = False
             self.sim.links[packet.path[packet.hop - 1]].hold(-packet.wire)
