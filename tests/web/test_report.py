@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +55,31 @@ def test_before_anything_is_drawn_the_page_says_so(browser: Browser, rails: str)
     page.goto(rails)
     assert page.inner_text("body").strip() == "Loading; this page needs JavaScript."
     page.close()
+
+
+def test_pauses_have_a_curve_and_colours_where_links_are_paused(
+    opened: Open, rails: str, tmp_path: Path
+) -> None:
+    """Of three senders' links, as health.npz has them; nothing of it in a run without PFC."""
+    keys: dict[str, Any] = {"topology": {"name": "rail-only", "domains": 4, "rails": 1}, "faults": "none"}
+    engine = {"name": "packet", "pfc": True, "xoff": "64K"}
+    rw.run(collective="incast", size="4M", iterations=2, engine=engine, out=tmp_path / "run", **keys)
+    samples = rw.read(tmp_path / "run").samples
+    share = samples["paused_s"] / np.diff(samples["t_s"], prepend=0.0)[:, None]
+    fabric = rw.topology("rail-only", domains=4, rails=1)
+    most = {fabric.link_name(i): value for i, value in enumerate(share.max(axis=0)) if value}
+    captions = "() => [...document.querySelectorAll('figcaption b')].map((b) => b.textContent)"
+    values = """() => railweave.run.items.name.map((name, item) => [name, Math.max(
+      ...railweave.run.series.t_s.map((_, i) => railweave.value("paused", item, i) ?? 0))])"""
+    with opened((tmp_path / "run" / "report.html").as_uri()) as seen:
+        assert "pauses" in seen.page.evaluate(captions)
+        shown = {name: value for name, value in seen.page.evaluate(values) if value and name in most}
+        assert seen.page.locator("#mask input[value=paused]").count() == 1
+    assert shown == {name: pytest.approx(value, abs=0.01) for name, value in most.items()}
+    assert len(shown) == 3
+    with opened(rails) as seen:
+        assert "pauses" not in seen.page.evaluate(captions)
+        assert seen.page.locator("#mask input[value=paused]").count() == 0
 
 
 @pytest.mark.parametrize("name", FABRICS)
