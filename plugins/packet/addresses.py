@@ -46,7 +46,7 @@ class _Address(PrimitiveModel):  # type: ignore[misc]
 
 # -- types -----------------------------------------------------------------------------------------------
 @infer_getattr
-class _Names(AttributeTemplate):  # type: ignore[misc]
+class _ColumnNames(AttributeTemplate):  # type: ignore[misc]
     key = StateAddress
 
     def generic_resolve(self, state: Any, name: str) -> Any:
