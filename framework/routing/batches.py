@@ -1,7 +1,7 @@
 """Path batches split, joined and walked in chunks: the array work that every part of routing shares."""
 
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from math import ceil
 
 import numpy as np
@@ -14,24 +14,10 @@ CHUNK = 1 << 18
 """Pairs worked on together: some tens of megabytes of hops, whatever the size of the fabric."""
 MOST_HOPS, PROBED = 1 << 22, 256
 """Hops worked on together, and pairs by which they are foreseen."""
-MOST_COUNTED = 1 << 20
-"""Longest range that is kept: 8 MB."""
 LARGE = 31 << 20
 """Bytes: just below what glibc maps anew each time, whatever came before."""
 starts, same_paths = routes.starts, routes.same_paths
 spread, distinct = arrays.spread, arrays.distinct
-
-
-def counting(size: int) -> Int64:
-    """0 .. size - 1, read-only. Short ones are kept: making them anew is a quarter of laying out hops."""
-    return _counting(1 << size.bit_length())[:size] if size <= MOST_COUNTED else np.arange(size)
-
-
-@lru_cache(maxsize=1)
-def _counting(size: int) -> Int64:
-    numbers = np.arange(size)
-    numbers.flags.writeable = False
-    return numbers
 
 
 def seen_before(keys: Int64) -> Bool:

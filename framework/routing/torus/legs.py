@@ -11,7 +11,6 @@ import numpy as np
 
 from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Bool, Int32, Int64
-from railweave.framework.routing.batches import counting
 from railweave.framework.routing.torus.lattice import AXES, Lattice, UnrolledRings
 
 FAR = 2
@@ -242,7 +241,7 @@ def _laid_out(
     count = hops.ravel()
     ends = np.cumsum(count)
     position = np.repeat(first.ravel() - ends + count, count)
-    position += counting(len(position))
+    position += np.arange(len(position))
     links, vc = rings.hop.take(position).view(np.int32).reshape(-1, 2).T
     if any(channel):
         vc += np.repeat(np.tile(np.array(channel, np.int32), len(hops)), count)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.model import Path, PathBatch, all_pairs
 from railweave.framework.routing.batches import (
-    MOST_COUNTED,
-    counting,
     pair_chunks,
     same_paths,
     take,
@@ -45,11 +42,6 @@ def test_whole_sources_are_those_and_no_others(n: int, data: st.DataObject) -> N
     order[[a, b]] = b, a
     assert whole_sources(n, src[order], dst[order]) is None
     assert whole_sources(n, src[:0], dst[:0]) is None
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 1000, MOST_COUNTED, MOST_COUNTED + 1])
-def test_counting(size: int) -> None:
-    assert np.array_equal(counting(size), np.arange(size))
 
 
 def test_in_a_row_a_pair_cut_off_has_no_path() -> None:
