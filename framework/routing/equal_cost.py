@@ -1,8 +1,8 @@
 """Equal-cost next hops of every switch towards many destinations at once, and the paths that they make."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -55,15 +55,19 @@ class NextHops:
         return self.link[hop], place - self.before[hop]
 
 
+LayOut = Callable[[NextHops, Int64, Int64, Int64, Int64, Int64], PathBatch]
+"""See `EqualCost.paths`."""
+
+
 def _laid_out(
     fabric: Fabric,
+    most: int,
     hops: NextHops,
     state: Int64,
     src: Int64,
     dst: Int64,
     before: Int64,
     last: Int64,
-    most: int,
 ) -> PathBatch:
     """The paths to the nodes `before`, then the links `last`, where there are any."""
     there = np.where(src == dst, 0, hops.count(state + src))
@@ -116,7 +120,7 @@ class ShortestPaths:
             ways = towards.paths(src)
         else:
             zero, ends = np.zeros(1, np.int64), (np.array([src]), np.array([dst]), np.array([dst]))
-            batch = _laid_out(self._fabric, towards.hops, zero, *ends, zero - 1, self._most)
+            batch = _laid_out(self._fabric, self._most, towards.hops, zero, *ends, zero - 1)
             ways = [path.links for path in batch.paths(0)]
         if (scores := self._scores) is None:
             return [Path(way) for way in ways]
@@ -125,13 +129,7 @@ class ShortestPaths:
 
     def batch(self, src: Int64, dst: Int64) -> PathBatch:
         """Those of many pairs of GPUs."""
-        rows, parts = [np.empty(0, np.int64)], [PathBatch.evenly(src[:0], dst[:0], [])]
-        before, last = self._search.last_hop(dst)
-        for some, state, hops in self._search.towards(before):
-            rows.append(some)
-            ends = before[some], last[some]
-            parts.append(_laid_out(self._fabric, hops, state, src[some], dst[some], *ends, self._most))
-        batch = take(join(*parts), np.argsort(np.concatenate(rows)))
+        batch = self._search.paths(src, dst, partial(_laid_out, self._fabric, self._most))
         if self._scores is None or not len(batch.weight):
             return batch
         lowest, slowest = (
@@ -189,10 +187,16 @@ class EqualCost:
         self._only = np.where(fabric.link_src[only] >= fabric.n_gpus, only, -1)
         self._before = np.where(self._only >= 0, fabric.link_src[self._only], np.arange(fabric.n_gpus))
 
-    def last_hop(self, dst: Int64) -> tuple[Int64, Int64]:
-        """(node, link), (P,) each: the switch that all paths to each GPU end with, and its link to the GPU;
-        the GPU itself and -1 where there are several."""
-        return self._before[dst], self._only[dst]
+    def paths(self, src: Int64, dst: Int64, lay_out: LayOut) -> PathBatch:
+        """The paths of pairs of GPUs, a block of destinations at a time, as `lay_out(hops, state, src, dst,
+        node, link)` gives them. (P,) each: `state` of the destination x node 0; `node`, the switch that all
+        paths to the GPU end with, and its `link` to it; the GPU itself and -1 where there are several."""
+        rows, parts = [np.empty(0, np.int64)], list[PathBatch]()
+        before, last = self._before[dst], self._only[dst]
+        for some, state, hops in self.towards(before):
+            rows.append(some)
+            parts.append(lay_out(hops, state, src[some], dst[some], before[some], last[some]))
+        return take(join(*parts), np.argsort(np.concatenate(rows)))
 
     def towards(self, dst: Int64) -> Iterator[tuple[Int64, Int64, NextHops]]:
         """In blocks of destinations, any nodes: (rows, states, next hops), rows the positions in `dst` that

@@ -8,7 +8,7 @@ from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.routing.batches import join, starts, take
+from railweave.framework.routing.batches import starts
 from railweave.framework.routing.equal_cost import EqualCost, NextHops
 from railweave.plugins.ecmp.hashing import FlowHash
 
@@ -57,18 +57,12 @@ class Ecmp(Router):
         search = EqualCost(fabric, health.down)
         hashes = [FlowHash(fabric, self._seed, self._salted, number) for number in range(self._qps)]
 
+        def walk(hops: NextHops, *block: Int64) -> PathBatch:
+            flows = [_walk(fabric, flow_hash, hops, *block) for flow_hash in hashes]
+            return together(flows) if len(flows) > 1 else flows[0]
+
         def resolve(src: Int64, dst: Int64) -> PathBatch:
-            rows = [np.empty(0, np.int64)]
-            parts = [PathBatch.single(src[:0], dst[:0], np.empty((0, 0), np.int32))]
-            before, last = search.last_hop(dst)
-            for some, state, hops in search.towards(before):
-                rows.append(some)
-                ends = before[some], last[some]
-                flows = [
-                    _walk(fabric, flow_hash, hops, state, src[some], dst[some], *ends) for flow_hash in hashes
-                ]
-                parts.append(together(flows) if len(flows) > 1 else flows[0])
-            return take(join(*parts), np.argsort(np.concatenate(rows)))
+            return search.paths(src, dst, walk)
 
         return RouteTable("ecmp", health.version, fabric.n_gpus, resolve)
 
