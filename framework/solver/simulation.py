@@ -78,14 +78,9 @@ class FlowSimulation:
         return float(self._state.clock[0])
 
     @property
-    def counts(self) -> dict[str, int]:
-        """What the simulation took so far: `events`, moments at which something happened; `rates`, rates of
-        flows that were computed; `tasks`, repetitions that are done."""
-        return {name: int(self.tally[place]) for name, place in COUNTED.items()}
-
-    @property
     def tally(self) -> Int64:
-        """The array in which `counts` are kept, at the places in COUNTED."""
+        """What the simulation took so far, at the places in COUNTED: moments at which something happened,
+        rates of flows that were computed, repetitions that are done."""
         return self._state.tally
 
     def add(self, tasks: Tasks, at_s: float | None = None) -> int:

@@ -13,7 +13,7 @@ from railweave.framework.model.routes import all_pairs, starts
 from railweave.framework.solver import plain
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.plain import fair_rates
-from railweave.framework.solver.simulation import FlowSimulation, SolverProgress
+from railweave.framework.solver.simulation import COUNTED, FlowSimulation, SolverProgress
 from railweave.framework.solver.tasks import Tasks
 from tests.framework.solver.exact import exact_ends
 
@@ -221,7 +221,9 @@ def test_compiled_code_gives_the_same_events_and_times(monkeypatch: pytest.Monke
             simulation = FlowSimulation(network, accelerated)
             job = simulation.add(tasks)
             simulation.advance()
-            runs.append((simulation.counts["events"], simulation.end_s(job), simulation.carried_bits()))
+            runs.append(
+                (int(simulation.tally[COUNTED["events"]]), simulation.end_s(job), simulation.carried_bits())
+            )
         assert len({events for events, _, _ in runs}) == 1
         for _, end, carried in runs[1:]:
             np.testing.assert_allclose(end, runs[0][1], rtol=1e-9)
@@ -258,7 +260,7 @@ def test_a_horizon_hides_no_end_from_an_event() -> None:
                 simulation.change(then)
             assert simulation.advance() == (job,)
             outcomes.append((simulation.end_s(job), simulation.carried_bits()))
-            assert simulation.counts["tasks"] == 1000
+            assert simulation.tally[COUNTED["tasks"]] == 1000
         for plain_values, compiled_values in zip(*outcomes, strict=True):
             np.testing.assert_allclose(plain_values, compiled_values, rtol=1e-9)
 
