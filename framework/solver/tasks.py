@@ -9,14 +9,6 @@ from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64, rea
 from railweave.framework.model.routes import starts
 
 
-def _floats() -> Float:
-    return np.empty(0)
-
-
-def _ints() -> Int64:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Tasks(ArrayNoun):
     """n entries. `pair` (n,): the pair of the network that a transfer uses, -1 for a computation or a join.
@@ -34,16 +26,16 @@ class Tasks(ArrayNoun):
 
     pair: Int32
     bits: Float
-    seconds: Float = field(default_factory=_floats)
-    repeat: Int64 = field(default_factory=_ints)
-    release_s: Float = field(default_factory=_floats)
-    after_start: Int64 = field(default_factory=_ints)
-    after: Int64 = field(default_factory=_ints)
-    chained_start: Int64 = field(default_factory=_ints)
-    chained: Int64 = field(default_factory=_ints)
+    seconds: Float = field(default_factory=lambda: np.empty(0))
+    repeat: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    release_s: Float = field(default_factory=lambda: np.empty(0))
+    after_start: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    after: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    chained_start: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    chained: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
     lag: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
-    each_start: Int64 = field(default_factory=_ints)
-    each: Float = field(default_factory=_floats)
+    each_start: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    each: Float = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         n = len(self.pair)
