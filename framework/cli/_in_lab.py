@@ -11,16 +11,16 @@ from railweave.framework.cli._signals import raised_signals
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model.events import Note, PhaseStarted, RoutesChanged, RunEvent
 
-
-class LabCommand(ExperimentCommand):
-    """A command about a lab in which no experiment runs."""
-
-    keys = (
+LAB: Mapping[str, Any] = {
+    "cls": ExperimentCommand,
+    "keys": (
         "topology", "router", "collective", "faults", "feedback", "oracle", "estimator", "measure",
         "controller", "engine", "rate_scale", "seed",
-    )  # fmt: skip
-    kinds = ("topology", "engine")
-    defaults: Mapping[str, object] = {"faults": "none"}
+    ),
+    "kinds": ("topology", "engine"),
+    "defaults": {"faults": "none"},
+}  # fmt: skip
+"""What makes a command one about a lab in which no experiment runs."""
 
 
 def done_in_lab(ctx: click.Context, task: str, *, quiet: bool, **message: object) -> tuple[Plan, Any]:

@@ -4,6 +4,7 @@ plugins."""
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +19,7 @@ from railweave.framework.parameters import Parameter
 _CACHE = "railweave.options"
 EVERYTHING = "railweave.help-all"
 """Key of click's `ctx.meta` that --help-all sets."""
-_COMMON = (
+COMMON = (
     "engine", "topology", "topology__domains", "topology__rails", "router", "collective", "workload", "size",
     "iterations", "faults", "feedback", "jobs", "help_all",
 )  # fmt: skip
@@ -44,24 +45,38 @@ _HELP_ALL = click.Option(
 )  # fmt: skip
 
 
+LEADING: tuple[click.Parameter, ...] = (
+    click.Argument(
+        ["experiment"], required=False, metavar="[EXPERIMENT.yaml]", type=click.Path(path_type=Path)
+    ),
+    _set_option("Set any key, such as router.same_rail_detour=false or health.dwell=1s."),
+)
+"""Parameters of a command that takes an experiment file."""
+
+
 class ExperimentCommand(click.Command):
     """A command whose parameters include `leading` ones, the experiment's `keys` (None: all) and those of
-    every registered plugin of `kinds`. Their values wait in `ctx.params` for `plan_of`."""
+    every registered plugin of `kinds`. Their values wait in `ctx.params` for `plan_of`.
 
-    leading: tuple[click.Parameter, ...] = (
-        click.Argument(
-            ["experiment"], required=False, metavar="[EXPERIMENT.yaml]", type=click.Path(path_type=Path)
-        ),
-        _set_option("Set any key, such as router.same_rail_detour=false or health.dwell=1s."),
-    )
-    keys: tuple[str, ...] | None = None
-    kinds: tuple[str, ...] = tuple(_OFFERED)
-    defaults: Mapping[str, object] = {}
-    """Defaults of keys that differ from those of a run, for the help."""
-    refused: tuple[str, ...] = ()
-    """Keys that the command refuses with a reason; the help leaves them out."""
-    common: tuple[str, ...] = ()
-    """Parameters that `--help` shows in this order; none: the command's own, then those of `_COMMON`."""
+    `defaults`: of keys, where they differ from those of a run, for the help. `refused`: keys that the command
+    refuses with a reason; the help leaves them out. `common`: parameters that `--help` shows in this order;
+    none: the command's own, then those of `COMMON`.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        leading: tuple[click.Parameter, ...] = LEADING,
+        keys: tuple[str, ...] | None = None,
+        kinds: tuple[str, ...] = tuple(_OFFERED),
+        defaults: Mapping[str, object] = {},
+        refused: tuple[str, ...] = (),
+        common: tuple[str, ...] = (),
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*arguments, **attributes)
+        self.leading, self.keys, self.kinds = leading, keys, kinds
+        self.defaults, self.refused, self.common = defaults, refused, common
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = [*self.leading, *super().get_params(ctx), _HELP_ALL]
@@ -82,7 +97,7 @@ class ExperimentCommand(click.Command):
             return
         named = {param.name: param for param in self.get_params(ctx)}
         own = [] if self.common else [param.get_help_record(ctx) for param in self.params]
-        common = (named[name].get_help_record(ctx) for name in self.common or _COMMON if name in named)
+        common = (named[name].get_help_record(ctx) for name in self.common or COMMON if name in named)
         short = [(names, _in_short(text)) for names, text in filter(None, common)]
         with formatter.section("Common options"):
             formatter.write_dl([*filter(None, own), *short])
@@ -104,27 +119,19 @@ def _in_short(text: str) -> str:
     return re.split(r"  \[|[.;:] ", text)[0].removesuffix(".") + "."
 
 
-class RunCommand(ExperimentCommand):
-    """`railweave run`, whose own options are the less common ones."""
-
-    common = (*_COMMON[:-1], "out", "json_to", "kpi", "dry_run", "live", "quiet", "help_all")
-
-
-class FabricCommand(ExperimentCommand):
-    """A command about a fabric without a lab."""
-
-    leading: tuple[click.Parameter, ...] = (
+FABRIC: Mapping[str, Any] = {
+    "cls": ExperimentCommand,
+    "leading": (
         click.Argument(["name"], required=False, default="rail-only"),
         _set_option("Set any option, as topology.KEY=VALUE."),
-    )
-    keys: tuple[str, ...] | None = ()
-    kinds = ("topology",)
-
-
-class RouteCommand(FabricCommand):
-    """A command about a fabric, its routes and faults that have already happened, without a lab."""
-
-    leading = (
+    ),
+    "keys": (),
+    "kinds": ("topology",),
+}
+"""What makes a command one about a fabric without a lab."""
+ROUTES: Mapping[str, Any] = {
+    "cls": ExperimentCommand,
+    "leading": (
         click.Option(
             ["--fault", "faults"],
             metavar="FAULT",
@@ -133,8 +140,11 @@ class RouteCommand(FabricCommand):
             "'degrade rail:1 to=20%'. A leading at= is ignored. May be given several times.",
         ),
         _set_option("Set any option of the fabric or router, such as router.same_rail_detour=false."),
-    )
-    keys = ("topology", "router")
+    ),
+    "keys": ("topology", "router"),
+    "kinds": ("topology",),
+}
+"""What makes a command one about a fabric, its routes and faults that have already happened."""
 
 
 def flag(name: str) -> str:

@@ -7,22 +7,17 @@ import click
 from railweave.framework.api.studies import bmwg as run_procedures
 from railweave.framework.api.studies import bmwg_procedures
 from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
-from railweave.framework.cli._options import ExperimentCommand, overrides_of
+from railweave.framework.cli._options import LEADING, ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli._study import study_directory
 from railweave.framework.experiment.plan import load_plan
 
 
-class BmwgCommand(ExperimentCommand):
-    """A command about a fabric and an engine; the procedures bring the rest."""
-
-    leading = ExperimentCommand.leading[1:]
-    keys = ("topology", "router", "engine", "size", "seed")
-    kinds = ("topology", "engine")
-
-
 @click.command(
-    cls=BmwgCommand,
+    cls=ExperimentCommand,
+    leading=LEADING[1:],
+    keys=("topology", "router", "engine", "size", "seed"),
+    kinds=("topology", "engine"),
     epilog=example(
         "railweave bmwg --quick",
         "railweave bmwg --engine {engine} --rails 8 --json",
@@ -46,8 +41,9 @@ def bmwg(ctx: click.Context, /, quick: bool, as_json: bool, **_: object) -> None
     )
     with raised_signals(), study_directory("bmwg") as directory:
         outcomes = run_procedures(
-            plan, chosen, directory, registers(ctx), lambda point: click.echo(_label(point), err=True)
-        )
+            plan, chosen, directory, registers(ctx),
+            lambda point: click.echo(point.settings["procedure"], err=True),
+        )  # fmt: skip
     if as_json:
         from railweave.framework.api.studies import DRAFT
 
@@ -60,10 +56,6 @@ def bmwg(ctx: click.Context, /, quick: bool, as_json: bool, **_: object) -> None
     print_text("\ntimes declared; not known: -")
     for name, why in left_out.items():
         print_text(f"not emulated: {name}: {why}")
-
-
-def _label(point: object) -> str:
-    return str(getattr(point, "settings", {}).get("procedure", ""))
 
 
 def _words(figures: dict[str, float | int | bool | None]) -> str:

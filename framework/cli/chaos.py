@@ -1,6 +1,5 @@
 """`railweave chaos`: random faults from a seed, run after run, and whether each run ended as expected."""
 
-from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
@@ -28,15 +27,10 @@ DEFAULTS: dict[str, object] = {
 can be measured."""
 
 
-class ChaosCommand(ExperimentCommand):
-    """A command that draws the faults of its experiment, which has one job."""
-
-    defaults: Mapping[str, object] = {**DEFAULTS, "topology": "rail-only, of 2 domains x 4 rails"}
-    refused = ("faults", "jobs")
-
-
 @click.command(
-    cls=ChaosCommand,
+    cls=ExperimentCommand,
+    defaults={**DEFAULTS, "topology": "rail-only, of 2 domains x 4 rails"},
+    refused=("faults", "jobs"),
     epilog=example(
         "railweave chaos --runs 50 --seed 1",
         "railweave chaos --runs 5 --seed 7 --router spray --json",

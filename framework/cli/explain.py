@@ -10,11 +10,11 @@ import click
 from railweave.framework import api
 from railweave.framework.api.runs import AssumedScores, ExplainedPair, Fact, read_scores
 from railweave.framework.cli._context import example, json_command, print_json, print_text, table
-from railweave.framework.cli._options import RouteCommand, routed_of
+from railweave.framework.cli._options import ROUTES, routed_of
 
 
 @click.command(
-    cls=RouteCommand,
+    **ROUTES,
     epilog=example(
         "railweave explain g0.0 g1.1 --domains 2 --rails 5 --router hscore --fault 'degrade rail:1 to=20%'",
         "railweave explain 1,0,0 5,0,0 --topology torus --shape 8x8x8 --router dor",

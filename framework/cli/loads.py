@@ -8,14 +8,14 @@ import numpy as np
 from railweave.framework import api
 from railweave.framework.api.runs import LoadReport
 from railweave.framework.cli._context import example, json_command, print_json, print_text, table
-from railweave.framework.cli._options import RouteCommand, routed_of
+from railweave.framework.cli._options import ROUTES, routed_of
 from railweave.framework.cli._progress_bar import progress_bar
 
 SHOWN_PAIRS = 1000
 
 
 @click.command(
-    cls=RouteCommand,
+    **ROUTES,
     epilog=example(
         "railweave loads --topology torus --shape 8x8x8 --router wfr --fault 'down ocs:X:0,0'",
         "railweave loads --domains 8 --pattern permutation --seed 7 --fault 'degrade rail:1 to=20%'",

@@ -16,7 +16,7 @@ from railweave.framework.cli._context import (
     results_stream,
     table,
 )
-from railweave.framework.cli._options import RunCommand, plan_of
+from railweave.framework.cli._options import COMMON, ExperimentCommand, plan_of
 from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli.model._options import TIME
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=RunCommand,
+    cls=ExperimentCommand,
+    common=(*COMMON[:-1], "out", "json_to", "kpi", "dry_run", "live", "quiet", "help_all"),
     epilog=example(
         "railweave run",
         "railweave run --domains 2 --rails 8 --size 4M --fault 'at=2s degrade rail:1 to=20%'",

@@ -14,14 +14,9 @@ from railweave.framework.model.events import RunEvent
 from railweave.framework.results.result import RunResult
 
 
-class ShellCommand(ExperimentCommand):
-    """A command about an experiment in which nothing fails by itself."""
-
-    defaults: Mapping[str, object] = {"faults": "none"}
-
-
 @click.command(
-    cls=ShellCommand,
+    cls=ExperimentCommand,
+    defaults={"faults": "none"},
     epilog=example("railweave shell --domains 2 --rails 2", "echo pingall | railweave shell"),
 )
 @plain_command

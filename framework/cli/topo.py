@@ -18,7 +18,7 @@ from railweave.framework.cli._context import (
     show_offers,
     table,
 )
-from railweave.framework.cli._options import FabricCommand, overrides_of
+from railweave.framework.cli._options import FABRIC, overrides_of
 from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model import Fabric
 from railweave.framework.parameters import units
@@ -43,7 +43,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 
 
 @topo.command(
-    "show", short_help="Show the nodes, links and rates of a fabric.", cls=FabricCommand,
+    "show", short_help="Show the nodes, links and rates of a fabric.", **FABRIC,
     epilog=example("railweave topo show rail-only --domains 2 --links"),
 )  # fmt: skip
 @click.option("--links", "every_link", is_flag=True, help="List every link by name.")
@@ -76,7 +76,7 @@ def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json:
 @topo.command(
     "export",
     short_help="Write a fabric as a file that `--topology file:FILE` reads.",
-    cls=FabricCommand,
+    **FABRIC,
     epilog=example(
         "railweave topo export torus --shape 4x4 > torus.yaml",
         "railweave topo export file:cluster.graphml --format infragraph",
@@ -104,7 +104,7 @@ def export(ctx: click.Context, /, name: str, form: str, **_: object) -> None:
 @topo.command(
     "metrics",
     short_help="Measure diameter, distances, bisection of a fabric.",
-    cls=FabricCommand,
+    **FABRIC,
     epilog=example("railweave topo metrics torus --shape 4x4x8 --json"),
 )
 @json_command
@@ -123,7 +123,7 @@ def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> Non
 @topo.command(
     "cost",
     short_help="Price a fabric: ports, cables, optics and power.",
-    cls=FabricCommand,
+    **FABRIC,
     epilog=example("railweave topo cost rail-only --prices examples/prices.yaml"),
 )
 @click.option(

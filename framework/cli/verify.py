@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from railweave.framework.cli._context import example, json_command, print_json, print_text, table
-from railweave.framework.cli._in_lab import LabCommand, done_in_lab
+from railweave.framework.cli._in_lab import LAB, done_in_lab
 
 
 @click.command(
-    cls=LabCommand,
+    **LAB,
     epilog=example(
         "railweave verify --topology rail-only --domains 4 --rails 4 --router hscore",
         "railweave verify --topology torus --shape 4x4x4 --router wfr --fault 'at=0s down ocs:X:0,0'",

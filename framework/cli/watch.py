@@ -3,11 +3,11 @@
 import click
 
 from railweave.framework.cli._context import example, json_command, print_json, print_text, table
-from railweave.framework.cli._in_lab import LabCommand, done_in_lab
+from railweave.framework.cli._in_lab import LAB, done_in_lab
 
 
 @click.command(
-    cls=LabCommand,
+    **LAB,
     epilog=example(
         "railweave watch --seconds 60 --measure probe",
         "railweave watch --domains 8 --rails 8 --seconds 60 --measure counters --json",

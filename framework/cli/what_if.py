@@ -8,26 +8,21 @@ import click
 from railweave.framework import api
 from railweave.framework.api.studies import FACTORS, WhatIf
 from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
-from railweave.framework.cli._options import ExperimentCommand, overrides_of
+from railweave.framework.cli._options import LEADING, ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.parameters import units
 
-
-class WhatIfCommand(ExperimentCommand):
-    """A command about a finished run, whose experiment options change."""
-
-    leading: tuple[click.Parameter, ...] = (
-        click.Argument(["run"], metavar="RUN", type=click.Path(path_type=Path)),
-        *ExperimentCommand.leading[1:],
-    )
-    keys = ("router", "collective", "ranks", "size", "iterations", "faults", "estimator", "seed")
-    kinds = ()
-    defaults = dict.fromkeys(keys, "that of RUN")
+KEYS = ("router", "collective", "ranks", "size", "iterations", "faults", "estimator", "seed")
+"""What may change of the run's experiment."""
 
 
 @click.command(
     "what-if",
-    cls=WhatIfCommand,
+    cls=ExperimentCommand,
+    leading=(click.Argument(["run"], metavar="RUN", type=click.Path(path_type=Path)), *LEADING[1:]),
+    keys=KEYS,
+    kinds=(),
+    defaults=dict.fromkeys(KEYS, "that of RUN"),
     epilog=example(
         "railweave what-if runs/20261122-074744-hscore-rail-only",
         "railweave what-if runs/20261122-074744-hscore-rail-only --times 4,64 --size 64M",
