@@ -14,17 +14,23 @@ from railweave.framework.studies.shared_rails import SharedRails
 
 
 @dataclass(frozen=True, slots=True)
-class ChaosRun:
-    """One run of a chaos campaign: its faults, how it should end (`completes` or `fails`) and how it did.
-
-    `error` None: it completed; `why`: what differs from the expected ending, None if nothing does.
-    `timed_faults` and `accuracy` as in the run's result.
-    """
+class Scenario:
+    """`faults` as `--fault` takes them; `expected`: completes, or fails with some of the `cut` GPUs named."""
 
     number: int
     faults: tuple[str, ...]
     expected: str
     cut: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosRun(Scenario):
+    """One run of a chaos campaign, and how it ended.
+
+    `error` None: it completed; `leftovers`: what it left on the machine; `why`: what differs from the
+    expected ending, None if nothing does. `timed_faults` and `accuracy` as in the run's result.
+    """
+
     error: str | None
     wrong: int
     verdict: str

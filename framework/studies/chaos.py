@@ -6,7 +6,7 @@ that the router chooses over them.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from railweave.framework.results.result import RunResult
 from railweave.framework.routing.batches import all_paths, unreachable
 from railweave.framework.routing.router_calls import unguarded
 from railweave.framework.runs import runner
+from railweave.framework.studies.campaigns import ChaosRun, Scenario
 from railweave.framework.studies.computing import Row
 from railweave.framework.studies.leftovers import MARK, footprint
 from railweave.framework.studies.points import Point
@@ -33,29 +34,9 @@ from railweave.framework.studies.sweeps import carried_out, sweep_of_plan
 
 COMPLETES, FAILS = "completes", "fails"
 MOST_FAULTS = 3
+JUDGED = ("timed_faults", "accuracy", "leftovers", "why")
+"""What a campaign adds to the row of a run."""
 Draw = np.random.Generator
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """`faults` as `--fault` takes them; `expected`: completes, or fails with some of the `cut` GPUs named."""
-
-    number: int
-    faults: tuple[str, ...]
-    expected: str
-    cut: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a scenario's run ended: `error` None when it completed. `leftovers`: what it left on the
-    machine."""
-
-    error: str | None
-    wrong: int
-    verdict: str
-    seconds: float
-    leftovers: tuple[str, ...]
 
 
 def scenarios(
@@ -99,20 +80,20 @@ def cut_for_good(
     return ()
 
 
-def judge(scenario: Scenario, ending: Ending) -> str | None:
+def judge(run: ChaosRun) -> str | None:
     """What differs from the expected ending, in words; None if nothing does."""
-    if ending.leftovers:
-        return f"left behind: {', '.join(ending.leftovers)}"
-    if scenario.expected == COMPLETES:
-        if ending.error is not None:
-            return f"failed: {ending.error}"
-        if ending.wrong:
-            return f"{ending.wrong} elements came out wrong"
-        return "beat the physical limit" if ending.verdict == "invalid" else None
-    if ending.error is None:
+    if run.leftovers:
+        return f"left behind: {', '.join(run.leftovers)}"
+    if run.expected == COMPLETES:
+        if run.error is not None:
+            return f"failed: {run.error}"
+        if run.wrong:
+            return f"{run.wrong} elements came out wrong"
+        return "beat the physical limit" if run.verdict == "invalid" else None
+    if run.error is None:
         return "completed, though no path was left"
-    if not any(name in ending.error for name in scenario.cut):
-        return f"did not name the cut ranks {', '.join(scenario.cut)}: {ending.error}"
+    if not any(name in run.error for name in run.cut):
+        return f"did not name the cut ranks {', '.join(run.cut)}: {run.error}"
     return None
 
 
@@ -205,13 +186,21 @@ def campaign(
     watched, runs = _Watched(registers), list[dict[str, Any]]()
 
     def add(point: Point, row: Row) -> Row:
-        scenario = by_number[int(str(point.settings["scenario"]))]
-        error = f"{row['cause']}: {row['error']}" if "cause" in row else None
-        ending = Ending(error, row.get("wrong", 0), row.get("verdict", ""), row["seconds"], watched.leftovers)
-        judged = {**watched.figures(), "leftovers": watched.leftovers, "why": judge(scenario, ending)}
-        runs.append({**asdict(scenario), **asdict(ending), **judged})
+        scenario, result = by_number[int(str(point.settings["scenario"]))], watched.result
+        run = ChaosRun(
+            **asdict(scenario),
+            error=f"{row['cause']}: {row['error']}" if "cause" in row else None,
+            wrong=row.get("wrong", 0),
+            verdict=row.get("verdict", ""),
+            seconds=row["seconds"],
+            leftovers=watched.leftovers,
+            timed_faults=() if result is None else result.faults,
+            accuracy=None if result is None else result.accuracy,
+            why=None,
+        )
+        runs.append(asdict(replace(run, why=judge(run))))
         on_run(runs[-1])
-        return {**row, **judged}
+        return {**row, **{key: runs[-1][key] for key in JUDGED}}
 
     sweep = sweep_of_plan("chaos", plan, {"scenario": axis}, {})
     carried_out(sweep, directory, registers, watched.run, here=True, on_row=add)
@@ -219,25 +208,19 @@ def campaign(
 
 
 class _Watched:
-    """Carries out runs. `leftovers`: what the last one left on the machine."""
+    """Carries out runs. `result`: of the last one, None where it failed; `leftovers`: what it left on the
+    machine."""
 
     def __init__(self, registers: Registers) -> None:
         self._registers = registers
-        self._result: RunResult | None = None
+        self.result: RunResult | None = None
         self.leftovers: tuple[str, ...] = ()
 
     def run(self, plan: Plan, directory: RunDirectory) -> RunResult:
         mark = os.environ[MARK] = str(directory.path.absolute())
-        before, self._result = footprint(mark), None
+        before, self.result = footprint(mark), None
         try:
-            self._result = runner.run(plan, self._registers, directory)
+            self.result = runner.run(plan, self._registers, directory)
         finally:
             self.leftovers = tuple(sorted(footprint(mark) - before))
-        return self._result
-
-    def figures(self) -> dict[str, Any]:
-        """What the last run measured of its faults."""
-        result = self._result
-        if result is None:
-            return {"timed_faults": [], "accuracy": None}
-        return {"timed_faults": [asdict(x) for x in result.faults], "accuracy": asdict(result.accuracy)}
+        return self.result

@@ -18,11 +18,10 @@ from railweave.framework.cli import main
 from railweave.framework.experiment.faults import parse, resolve, steps
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.registry import load_plugins as registers
+from railweave.framework.studies.campaigns import ChaosRun, Scenario
 from railweave.framework.studies.chaos import (
     COMPLETES,
     FAILS,
-    Ending,
-    Scenario,
     cut_for_good,
     judge,
     scenarios,
@@ -132,26 +131,26 @@ def test_a_torus_loses_optical_switches() -> None:
     assert not any("rail:" in text or "nic:" in text for scenario in drawn for text in scenario.faults)
 
 
-GOOD = Ending(None, 0, "pass", 1.0, ())
-HOLDS, BREAKS = Scenario(0, (), COMPLETES), Scenario(1, (), FAILS, ("g0.1", "g1.1"))
+HOLDS = ChaosRun(0, (), COMPLETES, (), None, 0, "pass", 1.0, (), (), None, None)
+BREAKS = replace(HOLDS, expected=FAILS, cut=("g0.1", "g1.1"))
 
 
 @pytest.mark.parametrize(
-    ("scenario", "ending", "why"),
+    ("run", "why"),
     [
-        (HOLDS, GOOD, None),
-        (HOLDS, replace(GOOD, verdict="degraded"), None),
-        (HOLDS, replace(GOOD, verdict="invalid"), "physical limit"),
-        (HOLDS, replace(GOOD, wrong=3), "3 elements came out wrong"),
-        (HOLDS, replace(GOOD, error="LabError: x"), "failed: LabError: x"),
-        (HOLDS, replace(GOOD, leftovers=("process 1",)), "left behind: process 1"),
-        (BREAKS, replace(GOOD, error="the cut ranks: g1.1"), None),
-        (BREAKS, replace(GOOD, error="something else"), "did not name the cut ranks"),
-        (BREAKS, GOOD, "no path was left"),
+        (HOLDS, None),
+        (replace(HOLDS, verdict="degraded"), None),
+        (replace(HOLDS, verdict="invalid"), "physical limit"),
+        (replace(HOLDS, wrong=3), "3 elements came out wrong"),
+        (replace(HOLDS, error="LabError: x"), "failed: LabError: x"),
+        (replace(HOLDS, leftovers=("process 1",)), "left behind: process 1"),
+        (replace(BREAKS, error="the cut ranks: g1.1"), None),
+        (replace(BREAKS, error="something else"), "did not name the cut ranks"),
+        (BREAKS, "no path was left"),
     ],
 )
-def test_an_end_is_judged(scenario: Scenario, ending: Ending, why: str | None) -> None:
-    found = judge(scenario, ending)
+def test_an_end_is_judged(run: ChaosRun, why: str | None) -> None:
+    found = judge(run)
     assert found is None if why is None else why in (found or "")
 
 
