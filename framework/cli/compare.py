@@ -134,21 +134,14 @@ def _compare_routers(
 
     results: dict[Variant, list[Row]] = {variant: [] for variant in plans}
 
-    def begin(point: Point) -> None:
-        click.echo(f"{point.repeat + 1}/{repeat} {variant_of(point.settings).name}", err=True)
-
-    def add(point: Point, row: Row) -> Row:
-        if "cause" in row:
-            click.echo(f"    failed: {row['error']}", err=True)
-        else:
-            results[variant_of(point.settings)].append(row)
-            times = f"{row['iteration_us']:.4g} us declared, a mean iteration"
-            click.echo(f"    {row['verdict']}, {times}", err=True)
-        return row
+    def add(point: Point, row: Row) -> None:
+        results[variant_of(point.settings)].append(row)
+        times = f"{row['iteration_us']:.4g} us declared, a mean iteration"
+        click.echo(f"    {row['verdict']}, {times}", err=True)
 
     plan = plans[variants[0]]
     try:
-        _carry_out(ctx, comparing(plans, repeat), plan, begin, add)
+        _carry_out(ctx, comparing(plans, repeat), plan, lambda p: variant_of(p.settings).name, add)
     finally:  # an interrupted comparison shows what it has
         done = {variant: runs for variant, runs in results.items() if runs}
         rows = compare_results(done)
@@ -165,11 +158,22 @@ def _carry_out(
     ctx: click.Context,
     sweep: Sweep,
     plan: Plan,
-    on_point: Callable[[Point], None],
-    on_row: Callable[[Point, Row], Row],
+    name_of: Callable[[Point], str],
+    add: Callable[[Point, Row], None],
 ) -> None:
-    """Run the points of a comparison in turn, with a bar on a terminal, in a directory of their own."""
+    """Run the points of a comparison in turn, with a bar on a terminal, in a directory of their own; `add`
+    gets the rows of those that do not fail."""
     from railweave.framework.cli._live import Live
+
+    def begin(point: Point) -> None:
+        click.echo(f"{point.repeat + 1}/{sweep.study.repeats} {name_of(point)}", err=True)
+
+    def end(point: Point, row: Row) -> Row:
+        if "cause" in row:
+            click.echo(f"    failed: {row['error']}", err=True)
+        else:
+            add(point, row)
+        return row
 
     verbose, iterations = ctx.meta[VERBOSE], plan.iterations if len(plan.jobs) == 1 else None
     jobs = [] if iterations else [job.job.name for job in plan.named_jobs]
@@ -179,7 +183,7 @@ def _carry_out(
         Live(iterations, quiet=False, verbose=verbose, lines=verbose, jobs=jobs, fabric=plan.fabric) as live,
     ):
         emit = _told_by_the_minute(live.emit)
-        in_turn(sweep, registers(ctx), directory, on_event=emit, on_point=on_point, on_row=on_row)
+        in_turn(sweep, registers(ctx), directory, on_event=emit, on_point=begin, on_row=end)
 
 
 def _told_by_the_minute(emit: Callable[[RunEvent], None]) -> Callable[[RunEvent], None]:
@@ -214,19 +218,14 @@ def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
         ctx.params["experiment"], {**values, "jobs": jobs_sharing(plan.fabric, 0)}, registers(ctx)
     )
 
-    def begin(point: Point) -> None:
-        percent = point.settings["percent"]
-        click.echo(f"{point.repeat + 1}/{repeat} {percent} % of rails used by both", err=True)
+    def name_of(point: Point) -> str:
+        return f"{point.settings['percent']} % of rails used by both"
 
-    def add(point: Point, row: Row) -> Row:
-        if "cause" in row:
-            click.echo(f"    failed: {row['error']}", err=True)
-        else:
-            results.setdefault(int(str(point.settings["percent"])), []).append(row)
-        return row
+    def add(point: Point, row: Row) -> None:
+        results.setdefault(int(str(point.settings["percent"])), []).append(row)
 
     try:
-        _carry_out(ctx, sweep, two, begin, add)
+        _carry_out(ctx, sweep, two, name_of, add)
     finally:  # an interrupted comparison shows what it has
         rows = compare_shares(results)
         if rows and as_json:
