@@ -28,11 +28,6 @@ def model() -> None:
     """
 
 
-def step_setup(packet: int, flit: int, cycle: float, step_time: float) -> StepSetup:
-    """The cost of a step beyond its data, of the options."""
-    return StepSetup(packet, flit, cycle, step_time)
-
-
 @model.command(
     "optree",
     short_help="Compare OpTree with other optical all-gathers.",
@@ -46,7 +41,7 @@ def step_setup(packet: int, flit: int, cycle: float, step_time: float) -> StepSe
 @value_option("--packet", "128", SIZE, "Bytes of a packet; items are whole packets.")
 @value_option("--flit", "32", SIZE, "Bytes of a flit, the unit that packets consist of.")
 @value_option("--cycle", "0s", TIME, "Time to convert a flit between light and electrons (O/E/O).")
-@bundled("setup", step_setup, "packet", "flit", "cycle", "step_time")
+@bundled("setup", StepSetup, "packet", "flit", "cycle", "step_time")
 @json_command
 def optree(
     _: click.Context, nodes: int, wavelengths: int, item: int, rate: float, setup: StepSetup, as_json: bool

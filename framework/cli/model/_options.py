@@ -12,18 +12,20 @@ from railweave.framework.parameters import Parameter, Unit, Value
 
 
 class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 on
-    """An option in the units of `parameters.Parameter`; the command receives bytes, bit/s or seconds."""
+    """An option in the units of `parameters.Parameter`; the command receives bytes, bit/s, seconds or a
+    share of 0..1."""
 
-    def __init__(self, unit: Unit, name: str, minimum: float) -> None:
+    def __init__(self, unit: Unit, name: str, minimum: float | None) -> None:
         self.name = name
         self._unit, self._minimum = unit, minimum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Value:
         option = param.opts[0] if param else self.name
-        return Parameter(option, self._minimum, self._unit, "", minimum=self._minimum).parse(value)
+        return Parameter(option, self._minimum or 0, self._unit, "", minimum=self._minimum).parse(value)
 
 
 SIZE, RATE, TIME = Quantity("bytes", "bytes", 0), Quantity("rate", "rate", 1), Quantity("time", "time", 0)
+SHARE = Quantity("ratio", "share", None)
 
 
 def value_option(name: str, default: Any, kind: Any, text: str) -> Callable[..., Any]:

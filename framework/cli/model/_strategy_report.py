@@ -1,4 +1,4 @@
-"""What `railweave model iteration` prints: the GPU that it was asked for, and the strategies it ranked."""
+"""What `railweave model iteration` makes of the options of a GPU, and prints: the strategies it ranked."""
 
 from dataclasses import asdict, dataclass
 
@@ -13,25 +13,22 @@ DEGREES = ("t", "p", "d", "b", "v", "th", "ph", "dh")
 HEAD = (*DEGREES, "time", "bubble", "compute", "network", "sync", "memory", "HFU")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuChoice:
-    """A preset of a GPU by name, and the values that replace those of the preset, None where none does."""
-
-    name: str
-    tflops: float | None
-    domain_bps: float | None
-    rail_bps: float | None
-    memory_bytes: int | None
-
-    def gpu(self) -> GpuKind:
-        """Raises ExperimentError for an unknown preset."""
-        return gpu_named(
-            self.name,
-            flops_per_s=None if self.tflops is None else self.tflops * 1e12,
-            domain_bps=self.domain_bps,
-            rail_bps=self.rail_bps,
-            memory_bytes=self.memory_bytes,
-        )
+def gpu_of(
+    name: str,
+    tflops: float | None,
+    domain_bps: float | None,
+    rail_bps: float | None,
+    memory_bytes: int | None,
+) -> GpuKind:
+    """A preset of a GPU with the values of options, None where the preset's hold. Raises ExperimentError for
+    an unknown preset."""
+    return gpu_named(
+        name,
+        flops_per_s=None if tflops is None else tflops * 1e12,
+        domain_bps=domain_bps,
+        rail_bps=rail_bps,
+        memory_bytes=memory_bytes,
+    )
 
 
 @dataclass(frozen=True, slots=True)

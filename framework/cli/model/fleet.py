@@ -8,30 +8,16 @@ from click.core import ParameterSource
 from railweave.framework.cli._context import example, json_command, print_json, print_text
 from railweave.framework.cli._progress_bar import progress_bar
 from railweave.framework.cli.model._fleet_report import FleetReport
-from railweave.framework.cli.model._options import bundled, value_option
+from railweave.framework.cli.model._options import SHARE, bundled, value_option
 from railweave.framework.errors import ExperimentError
 from railweave.framework.papers.fleet.assumptions import assumptions
 from railweave.framework.papers.fleet.component_failures import Draws
 from railweave.framework.papers.fleet.job_mix import TYPICAL, JobMix, parse_days, parse_kind
 from railweave.framework.papers.fleet.pod import FailureRates, Pod, read_rates
 from railweave.framework.papers.fleet.year import Fleet, simulate
-from railweave.framework.parameters import Parameter
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 REPAIRS = ("4h", "12h", "24h")
-
-
-class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 on
-    """A share from 0 to 1, as in 0.0008 or 0.08%."""
-
-    name = "share"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        option = param.opts[0] if param else self.name
-        return float(Parameter(option, 0.0, "ratio", "").parse(value))
-
-
-SHARE = Share()
 
 
 def rates_of(

@@ -8,9 +8,9 @@ import click
 
 from railweave.framework.cli._context import example, json_command, print_json, print_text, registers, table
 from railweave.framework.cli.model._options import SIZE, bundled, gpu_options, refuse_others, value_option
-from railweave.framework.cli.model._strategy_report import GpuChoice, StrategyReport
+from railweave.framework.cli.model._strategy_report import StrategyReport, gpu_of
 from railweave.framework.cli.model._traffic_report import TrafficFiles, TrafficReport
-from railweave.framework.papers.training.clusters import Cluster, gpu_named
+from railweave.framework.papers.training.clusters import Cluster, GpuKind
 from railweave.framework.papers.training.iteration import TABLE_4, Calibration
 from railweave.framework.papers.training.model_files import chosen_model
 from railweave.framework.papers.training.models import MODELS, hardware_utilisation
@@ -58,7 +58,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     is_flag=True,
     help="Table 4 of the paper instead of a search; with --gemm-factor, --attention and --domain-rate.",
 )
-@bundled("choice", GpuChoice, "gpu", "tflops", "domain_rate", "rail_rate", "memory")
+@bundled("gpu", gpu_of, "gpu", "tflops", "domain_rate", "rail_rate", "memory")
 @bundled("fixed", FixedDegrees, "tp", "pp", "dp", "microbatch", "interleave")
 @bundled("calibration", Calibration, "gemm_factor", "attention")
 @json_command
@@ -68,7 +68,7 @@ def iteration(
     gpus: int,
     domain: int,
     batch: int,
-    choice: GpuChoice,
+    gpu: GpuKind,
     state_bytes: float,
     fixed: FixedDegrees,
     calibration: Calibration,
@@ -85,9 +85,8 @@ def iteration(
     if published:
         used = ("published", "gemm_factor", "attention", "domain_rate", "as_json", "verbose")
         refuse_others(ctx, "--published", used)
-        _published(calibration, choice.domain_bps, as_json)
+        _published(calibration, gpu, as_json)
         return
-    gpu = choice.gpu()
     language_model, cluster = chosen_model(name), Cluster(gpus, domain, gpu)
     ranking = search(
         language_model,
@@ -105,9 +104,8 @@ def iteration(
         print_text(strategies.text())
 
 
-def _published(calibration: Calibration, domain_bps: float | None, as_json: bool) -> None:
+def _published(calibration: Calibration, gpu: GpuKind, as_json: bool) -> None:
     """Table 4: measured elsewhere, computed in the paper, and computed here."""
-    gpu = gpu_named("a100", domain_bps=domain_bps)
     rows = [
         {
             **asdict(case),
