@@ -1,6 +1,7 @@
 """What an experiment wants of its engine and does not get."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from railweave.framework.experiment.faults import Fault
@@ -23,6 +24,11 @@ MEASURED_BY: Mapping[str, tuple[str, ...]] = {
     "packets": ("auto", "queue"),
 }
 """Evidence that only some values of `measure` give, where there are packets."""
+ASKED_BY: Mapping[str, tuple[type, str]] = {
+    "chooser": (ChoosesPaths, "takes paths in turn alone"),
+    "control": (ControlsCongestion, "has its own congestion control alone (window)"),
+}
+"""Transports that ask a plugin of a kind, and what the others do."""
 
 
 def lacked(fault: Fault, engine: Engine) -> str | None:
@@ -34,40 +40,33 @@ def lacked(fault: Fault, engine: Engine) -> str | None:
 
 def chooses(request: Experiment) -> bool:
     """Whether a chooser of the user's decides over the path of every packet."""
-    in_turn: Choice = DEFAULTS["chooser"]
-    return request.chooser != in_turn
-
-
-def why_not_chosen(request: Experiment, engine: Engine, chooser: PathChooser, transport: Transport) -> str:
-    """Why a chooser cannot be used: its transport cannot ask it, where the engine does not by itself, or it
-    goes by marks, which are off; empty where it can."""
-    name = request.chooser.name
-    if not chooses(request):
-        return ""
-    if engine.packets and not isinstance(transport, ChoosesPaths):
-        return f"{name}: transport {request.transport.name} takes paths in turn alone."
-    off = request.engine.options.get("marks") == "off"
-    return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in chooser.needs)
+    return bool(request.chooser != DEFAULTS["chooser"])
 
 
 def controls(request: Experiment) -> bool:
     """Whether a congestion control of the user's decides how fast pairs send."""
-    window: Choice = DEFAULTS["control"]
-    return request.control != window
+    return bool(request.control != DEFAULTS["control"])
 
 
-def why_not_controlled(
-    request: Experiment, engine: Engine, control: CongestionControl, transport: Transport
+def why_not_asked(
+    kind: str,
+    request: Experiment,
+    engine: Engine,
+    plugin: PathChooser | CongestionControl,
+    transport: Transport,
 ) -> str:
-    """Why a congestion control cannot be used: its transport does not ask it, where the engine does not by
-    itself, or it goes by marks, which are off; empty where it can."""
-    name = request.control.name
-    if not controls(request):
+    """Why a chooser or congestion control cannot be used: its transport does not ask it, where the engine
+    does not by itself, or it goes by marks, which are off; empty where it can."""
+    choice: Choice = getattr(request, kind)
+    if choice == DEFAULTS[kind]:
         return ""
-    if engine.packets and not isinstance(transport, ControlsCongestion):
-        return f"{name}: transport {request.transport.name} has its own congestion control alone (window)."
+    asks, otherwise = ASKED_BY[kind]
+    if engine.packets and not isinstance(transport, asks):
+        return f"{choice.name}: transport {request.transport.name} {otherwise}."
     off = request.engine.options.get("marks") == "off"
-    return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in control.needs)
+    return f"{choice.name} goes by marks of congestion, and engine.marks is off." * (
+        off and "mark" in plugin.needs
+    )
 
 
 def why_not_counted(request: Experiment, engine: Engine, estimator: Estimator, transport: Transport) -> str:
@@ -86,8 +85,8 @@ def unusable(request: Experiment, engine: Engine, plugins: Mapping[str, Any]) ->
     """The kinds of plugins that ask senders, or are asked by them, and cannot be used, and why. `plugins`:
     those chosen, by kind, None where the choice is wrong."""
     reasons: dict[str, Callable[..., str]] = {
-        "chooser": why_not_chosen,
-        "control": why_not_controlled,
+        "chooser": partial(why_not_asked, "chooser"),
+        "control": partial(why_not_asked, "control"),
         "estimator": why_not_counted,
     }
     for kind, why_not in reasons.items():
@@ -105,14 +104,16 @@ def refusals(
 ) -> Iterator[tuple[Key, str]]:
     """What is refused, at its key, and why. `engines`: all that there are; `needs`: evidence that the
     estimator cannot do without."""
-    wanted: list[tuple[Key, str, str]] = [(("program",), "program", "programs")] * bool(request.program)
-    wanted += [(("pcap",), "pcap", "captures")] * bool(request.pcap)
-    wanted += [(("trace",), "trace", "link loads over time")] * (request.trace != "none")
-    wanted += [(("chooser",), "chooser", f"choosing paths by {request.chooser.name}")] * chooses(request)
-    wanted += [(("control",), "control", f"congestion control by {request.control.name}")] * controls(request)
-    wanted += [(("faults",), lacked(fault, engine) or fault.verb, repr(fault.text)) for fault in faults]
     estimator = request.estimator.name
-    wanted += [(("estimator",), need, f"measuring {need}, which {estimator} needs") for need in needs]
+    wanted: list[tuple[Key, str, str]] = [
+        *[(("program",), "program", "programs")] * bool(request.program),
+        *[(("pcap",), "pcap", "captures")] * bool(request.pcap),
+        *[(("trace",), "trace", "link loads over time")] * (request.trace != "none"),
+        *[(("chooser",), "chooser", f"choosing paths by {request.chooser.name}")] * chooses(request),
+        *[(("control",), "control", f"congestion control by {request.control.name}")] * controls(request),
+        *((("faults",), lacked(fault, engine) or fault.verb, repr(fault.text)) for fault in faults),
+        *((("estimator",), need, f"measuring {need}, which {estimator} needs") for need in needs),
+    ]
     for key, word, text in wanted:
         if word in engine.lacks:
             able = [name for name, other in engines.items() if word not in other.lacks]
