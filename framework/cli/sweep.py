@@ -167,12 +167,16 @@ def _show(read: Sweep, directory: Path, result: SweepResult, *, as_json: bool) -
 
 
 def _counted(tally: Tally) -> str:
-    parts = [f"{tally.points} points: {tally.done - tally.before} computed now, {tally.before} before"]
-    parts += [f"{tally.twice} others are the same again"] if tally.twice else []
-    parts += [f"{tally.foreign} rows belong to none of them and are kept"] if tally.foreign else []
-    for version, count in tally.versions.items():
-        parts.append(f"{count} rows are of version {version} and left out (--mix-versions takes them)")
-    parts += [f"{tally.cut_bytes} bytes of a torn last line were dropped"] if tally.cut_bytes else []
+    parts = [
+        f"{tally.points} points: {tally.done - tally.before} computed now, {tally.before} before",
+        *[f"{tally.twice} others are the same again"] * bool(tally.twice),
+        *[f"{tally.foreign} rows belong to none of them and are kept"] * bool(tally.foreign),
+        *(
+            f"{count} rows are of version {version} and left out (--mix-versions takes them)"
+            for version, count in tally.versions.items()
+        ),
+        *[f"{tally.cut_bytes} bytes of a torn last line were dropped"] * bool(tally.cut_bytes),
+    ]
     return "; ".join(parts)
 
 

@@ -61,6 +61,7 @@ def _ends(fabric: Fabric, link: int) -> tuple[str, str]:
 
 def _link(fabric: Fabric, link: int) -> dict[str, object]:
     noun = fabric.link(link)
+    ocs, element = int(fabric.ocs[link]), int(fabric.link_element[link])
     data: dict[str, object] = {
         "link": link,
         "name": noun.name,
@@ -68,14 +69,11 @@ def _link(fabric: Fabric, link: int) -> dict[str, object]:
         "capacity_bps": noun.capacity_bps,
         "latency_s": noun.latency_s,
     }
-    if fabric.wavelength[link] >= 0:
-        data["wavelength"] = int(fabric.wavelength[link])
-    if fabric.ocs[link] >= 0:
-        data["ocs"] = fabric.ocs_names[fabric.ocs[link]]
-    if fabric.link_element[link] >= 0:
-        data["element"] = fabric.node_name(int(fabric.link_element[link]))
-    if not fabric.usable[link]:
-        data["usable"] = False
-    if fabric.lossless[link] and "lossless" not in fabric.traits:
-        data["lossless"] = True
-    return data
+    where_they_exist: dict[str, object] = {
+        "wavelength": int(fabric.wavelength[link]) if fabric.wavelength[link] >= 0 else None,
+        "ocs": fabric.ocs_names[ocs] if ocs >= 0 else None,
+        "element": fabric.node_name(element) if element >= 0 else None,
+        "usable": None if fabric.usable[link] else False,
+        "lossless": True if fabric.lossless[link] and "lossless" not in fabric.traits else None,
+    }
+    return data | {name: value for name, value in where_they_exist.items() if value is not None}

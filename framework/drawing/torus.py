@@ -57,17 +57,16 @@ def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
     for number in range(min(cubes, MOST_SPARES)):
         draw_spare(canvas, (right + 1.6 * CELL, -0.8 * CELL * number), (72, 40), f"spare cube {number}")
     rate = rate_words(fabric.capacity_bps)
-    legend: Legend = [
-        (colour(axis), "", f"links along {'xyz'[axis]}, {length} GPUs a ring, {rate} per direction")
-        for axis, length in enumerate(shape)
+    return [
+        *(
+            (colour(axis), "", f"links along {'xyz'[axis]}, {length} GPUs a ring, {rate} per direction")
+            for axis, length in enumerate(shape)
+        ),
+        *[(INK, "5 4", "dashed: through an optical circuit switch")] * bool(fabric.ocs_names),
+        *[(PALE, "4 3", spare_words(cubes, "cube"))] * bool(cubes),
+        *[(INK, "2 3", "stubs: wraps, out of one face and in at the opposite one")] * (not flat),
+        *(("", "", words) for words in _twist_words(fabric)),
     ]
-    if fabric.ocs_names:
-        legend.append((INK, "5 4", "dashed: through an optical circuit switch"))
-    if cubes:
-        legend.append((PALE, "4 3", spare_words(cubes, "cube")))
-    if not flat:
-        legend.append((INK, "2 3", "stubs: wraps, out of one face and in at the opposite one"))
-    return legend + [("", "", words) for words in _twist_words(fabric)]
 
 
 def _cable(canvas: Canvas, fabric: Fabric, steps: Steps, link: int) -> None:
