@@ -25,6 +25,16 @@ _PATTERNS: dict[Unit, str] = {
     "ratio": r"^[0-9.eE+-]+ *%?$",
     "factor": r"^[0-9.eE+-]+$",
 }
+_EXPECTS = {
+    "plugin": "a name, or a mapping of name and options",
+    "command": "a command, or a list of its words",
+    "texts": "a text, or a list of texts",
+    "section": "a mapping",
+    "reports": "a mapping",
+    "ranks": "a selector, or a list of them",
+    "jobs": "a list of jobs ([jobs.md](jobs.md))",
+}
+"""What keys take that are no value of a unit, by their shape."""
 _SWEEP = r"^\d+[KMGkmg]?:\d+[KMGkmg]?:(x\d+|\+\d+[KMGkmg]?)$"
 
 _INTRODUCTION = """# The experiment file
@@ -181,20 +191,9 @@ def parameter_schema(parameter: Parameter) -> dict[str, object]:
 
 
 def _expects(name: str, key: Key) -> str:
-    match key.shape:
-        case "plugin":
-            return "a name, or a mapping of name and options"
-        case "command":
-            return "a command, or a list of its words"
-        case "texts":
-            return "a text, or a list of texts" + (f"; or {key.word}" if key.word else "")
-        case "section" | "reports":
-            return "a mapping"
-        case "ranks":
-            return "a selector, or a list of them"
-        case "jobs":
-            return "a list of jobs ([jobs.md](jobs.md))"
-    return PARAMETERS[name].expects + ("; or a sweep" if key.shape == "size" else "")
+    if name in PARAMETERS:
+        return PARAMETERS[name].expects + ("; or a sweep" if key.shape == "size" else "")
+    return _EXPECTS[key.shape] + (f"; or {key.word}" if key.word else "")
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -73,22 +73,17 @@ def _others(
     run: Path | None,
 ) -> Iterable[Outcome]:
     """The checks of all kinds but routers and observers."""
-    match subject.kind:
-        case "topology":
-            return other_kinds.topology(subject, registers, samples, unbuilt)
-        case "collective" | "workload":
-            return other_kinds.collective(subject, samples)
-        case "estimator":
-            return other_kinds.estimator(subject, samples)
-        case "chooser":
-            return choosers.chooser(subject)
-        case "congestion-control":
-            return congestion_controls.control(subject)
-        case "report":
-            return other_kinds.report(subject, run)
-        case "engine":
-            return engines.engine(subject, registers, samples, lab=lab)
-    return ()
+    checks: dict[str, Callable[[], Iterable[Outcome]]] = {
+        "topology": lambda: other_kinds.topology(subject, registers, samples, unbuilt),
+        "collective": lambda: other_kinds.collective(subject, samples),
+        "workload": lambda: other_kinds.collective(subject, samples),
+        "estimator": lambda: other_kinds.estimator(subject, samples),
+        "chooser": lambda: choosers.chooser(subject),
+        "congestion-control": lambda: congestion_controls.control(subject),
+        "report": lambda: other_kinds.report(subject, run),
+        "engine": lambda: engines.engine(subject, registers, samples, lab=lab),
+    }
+    return checks[subject.kind]() if subject.kind in checks else ()
 
 
 def kind_of(name: str, registers: Registers) -> str:
