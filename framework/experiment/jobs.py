@@ -96,11 +96,6 @@ def _mapping(entry: object) -> dict[str, object]:
     return job
 
 
-def _of_job(parameter: Parameter, job: Mapping[str, object], *, written: bool) -> Value:
-    named = parameter.name in job
-    return parameter.parse(job[parameter.name], written=written) if named else parameter.default
-
-
 def parted(
     settings: LayeredSettings, jobs: Sequence[Mapping[str, object]]
 ) -> Iterator[tuple[Job, LayeredSettings, frozenset[str]]]:
@@ -110,13 +105,12 @@ def parted(
     A key that a job lacks is the experiment's; so it takes the experiment's traffic only if it names none.
     """
     for number, job in enumerate(jobs):
-        fields: dict[str, Value] = {}
-        for parameter in OWN:
+        fields: dict[str, Value] = {parameter.name: parameter.default for parameter in OWN}
+        for parameter in (parameter for parameter in OWN if parameter.name in job):
             try:
-                fields[parameter.name] = _of_job(parameter, job, written=settings.written)
+                fields[parameter.name] = parameter.parse(job[parameter.name], written=settings.written)
             except ExperimentError as error:
                 settings.report(("jobs", number, parameter.name), str(error).partition(": ")[2])
-                fields[parameter.name] = parameter.default
         fields["name"] = fields["name"] or str(number)
         if not _NAME.fullmatch(str(fields["name"])):
             settings.report(

@@ -74,8 +74,8 @@ class GreedyFlow:
 @dataclass(slots=True)
 class Carried:
     """What happened between two times: bytes of each flow that arrived, mean queue in bytes, share of the
-    time that the port was busy, mean delay from sending to the acknowledgement, marked packets, lost ones,
-    CNPs."""
+    time that the port was busy, mean delay from sending to the acknowledgement, marked packets, lost
+    ones."""
 
     arrived: list[int] = field(default_factory=list)
     queue: float = 0.0
@@ -84,7 +84,6 @@ class Carried:
     packets: int = 0
     marked: int = 0
     lost: int = 0
-    notifications: int = 0
 
 
 class PortRun:
@@ -146,7 +145,6 @@ class PortRun:
             self.seen.packets += 1
             self._call(flow, calls.acknowledged, now, size, size * marked, now - sent_at, flow.in_flight)
         elif what == NOTIFY:
-            self.seen.notifications += 1
             self._call(flow, calls.notified, now)
         elif what == LOSE:
             flow.in_flight -= size

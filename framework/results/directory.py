@@ -63,11 +63,8 @@ class RunDirectory:
         with contextlib.suppress(OSError):  # an observer may have written something of its own
             self.path.rmdir()
 
-    def write_experiment(self, text: str) -> None:
-        self.write_text("experiment.yaml", text)
-
     def write_text(self, name: str, text: str) -> None:
-        """fabric.yaml, rules.json."""
+        """experiment.yaml, fabric.yaml, rules.json."""
         write_whole(self.path / name, text.encode())
 
     def write_result(self, result: RunResult) -> None:
@@ -80,7 +77,7 @@ class RunDirectory:
             scale = repr(float(result.fabric.rate_scale))
             scale = scale if "." in scale else scale.replace("e", ".0e")  # 1e-05 is a word in YAML 1.1
             chosen = f"\nrate_scale: {scale}  # auto: chosen for the machine that ran this\n"
-            self.write_experiment(text.replace(AUTO_SCALE, chosen))
+            self.write_text(experiment.name, text.replace(AUTO_SCALE, chosen))
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """health.npz, what was measured and scored over time; links.npz, the figures of all links; trace.npz,

@@ -104,7 +104,7 @@ def run(
 
 def _write_inputs(plan: Plan, directory: RunDirectory) -> None:
     """The experiment, and the fabric where it comes from a file, which may change later."""
-    directory.write_experiment(plan.yaml())
+    directory.write_text("experiment.yaml", plan.yaml())
     if plan.experiment.topology.name == "file":
         directory.write_text("fabric.yaml", text_of(plan.fabric)[0])
 

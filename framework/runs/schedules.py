@@ -52,11 +52,11 @@ class SchedulesByHealth:
         before = usual if answer is None or answer.chosen is None else answer.chosen
         if answer is None or answer.health is not health:
             better = answer is not None and (health.link_score > RISE * answer.health.link_score).any()
-            compact = self._planned(plan, usual, health)
+            name = plan.experiment.traffic.name
+            compact = schedule_by_health(name, plan.collective, plan.fabric, plan.ranks, usual, health)
             sent = compact.expand() if plan.engine.packets else compact
             answer = self._answers[id(usual)] = _HealthAnswer(health, compact, sent)
             if better and before is not usual:
-                name = plan.experiment.traffic.name
                 self._note(f"iteration {iteration}: {name} as on healthy links, as scores have risen")
                 return usual
         if answer.table is not table or answer.chosen is None:
@@ -72,10 +72,6 @@ class SchedulesByHealth:
         if gain is not None:
             how = f"by health, predicted to end {gain:.2f} times sooner" if np.isfinite(gain) else "by health"
         self._note(f"iteration {iteration} on: {plan.experiment.traffic.name} {how}")
-
-    def _planned(self, plan: Plan, usual: Schedule, health: HealthSnapshot) -> Schedule:
-        name = plan.experiment.traffic.name
-        return schedule_by_health(name, plan.collective, plan.fabric, plan.ranks, usual, health)
 
     def _gain(self, plan: Plan, usual: Schedule, answer: _HealthAnswer) -> float:
         """How many times sooner an iteration ends with the answer than with the `usual` schedule."""

@@ -9,10 +9,10 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def study_of(path: Path) -> str:
         return _named(path, file.readline())
 
 
-class Ledger:
+class Ledger(AbstractContextManager["Ledger"]):
     """A ledger that this process writes; no other can meanwhile, and the lock ends with the process.
 
     `cut`: how many bytes of a torn last line were dropped. Raises InputError for a file that is no ledger of
@@ -111,12 +111,7 @@ class Ledger:
     def close(self) -> None:
         os.close(self._file)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _append(self, data: bytes) -> None:

@@ -42,9 +42,7 @@ def write_parquet(path: Path, study: str, rows: Sequence[Mapping[str, Any]]) -> 
 def _alike(values: Sequence[object]) -> list[object]:
     """Numbers as they are; of several kinds, or of lists, all as text."""
     kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float}:
-        return list(values)
-    if kinds <= {bool} or kinds <= {str}:
+    if any(kinds <= alike for alike in ({int, float}, {bool}, {str})):
         return list(values)
     return [None if value is None else str(value) for value in values]
 

@@ -171,7 +171,7 @@ def _measured(case: Case, registers: Registers) -> Row:
 
 def _leave(case: Case, plan: Plan, findings: Findings, result: RunResult | None) -> None:
     directory = RunDirectory.create(None, re.sub(r"[^\w.]+", "-", f"bench-health {case.name}").strip("-"))
-    directory.write_experiment(plan.yaml())
+    directory.write_text("experiment.yaml", plan.yaml())
     directory.write_arrays("health.npz", vars(findings.samples))
     if result is not None:
         directory.write_result(result)

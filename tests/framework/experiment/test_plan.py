@@ -94,7 +94,7 @@ def test_the_scale_that_a_run_chose_is_written_with_the_word(
 ) -> None:
     plan = load_plan(None, {"fault": "none"}, registers)
     directory = RunDirectory.create(tmp_path / "run", "x")
-    directory.write_experiment(plan.yaml())
+    directory.write_text("experiment.yaml", plan.yaml())
     directory.write_result(result)
     path = directory.path / "experiment.yaml"
     assert "\nrate_scale: 1.0e-05  # auto: " in path.read_text()

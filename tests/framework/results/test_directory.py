@@ -63,7 +63,7 @@ def test_what_is_in_the_way_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_everything_is_written(tmp_path: Path, result: RunResult) -> None:
     directory = RunDirectory.create(tmp_path / "r", "x")
-    directory.write_experiment("size: 1M\n")
+    directory.write_text("experiment.yaml", "size: 1M\n")
     directory.append_event(HealthPublished(2.0, 3, {"rail:1": (1.0, 0.2)}))
     directory.append_event(IterationEnded(0, np.float64(1.5), 0))
     directory.write_arrays("health.npz", {"t_s": np.arange(3.0)})
