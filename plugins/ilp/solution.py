@@ -49,11 +49,6 @@ class Solution(ArrayNoun):
         return self.value <= ceil(self.bound - BELOW)
 
     @property
-    def unreachable(self) -> int:
-        """Pairs of one source row without a path, over all rows (the offset 0 is the source itself)."""
-        return int((self.wild[:, 1:] < 0).sum())
-
-    @property
     def report(self) -> str:
         """One line: value, bound, gap, whether proven, time."""
         proof = "proven optimal (loads are whole numbers)" if self.proven else "not proven optimal"

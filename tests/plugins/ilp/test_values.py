@@ -56,7 +56,7 @@ def test_with_an_ocs_down_the_optimum_is_proven(fabric: Fabric, ocs: str, optimu
     the lost axis is the bottleneck and 8 long."""
     router, health = OptimisedRouting(), ocs_down(fabric, ocs)
     found = router.solution(fabric, health)
-    assert (found.value, found.proven, found.unreachable) == (optimum, True, 0)
+    assert (found.value, found.proven) == (optimum, True) and (found.wild[:, 1:] >= 0).all()
     assert found.bound == pytest.approx(bound, rel=1e-4)
     table = router.routes(fabric, health)
     check_table(fabric, table, health)
@@ -79,7 +79,7 @@ def test_every_stage_agrees_with_the_enumeration_of_all_choices(shape: tuple[int
     assert exact == pytest.approx(best)
     assert int(some.loads(rounded(some, share)).max()) == best
     found = OptimisedRouting().solution(fabric, HealthSnapshot.healthy(fabric))
-    assert (found.value, found.proven, found.unreachable) == (best, True, 0)
+    assert (found.value, found.proven) == (best, True) and (found.wild[:, 1:] >= 0).all()
 
 
 @st.composite
@@ -101,7 +101,7 @@ def test_any_fault_gives_a_sound_table_as_good_as_it_says(case: tuple[Fabric, He
     assert channel_cycle(fabric, table) is None
     loads = all_to_all_loads(fabric, table)
     assert loads.load.max() == found.value and found.bound <= found.value + 1e-6
-    assert bool(len(loads.unreachable)) == bool(found.unreachable)
+    assert bool(len(loads.unreachable)) == bool((found.wild[:, 1:] < 0).any())
 
 
 def test_twisted_with_cables_down_is_free_of_deadlock() -> None:
