@@ -4,6 +4,7 @@ docs/vm.md."""
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from railweave.framework.lab.switching.red import probability_of
 from tests.vm import image
 from tests.vm.machine import Machine, Result
 from tests.vm.needs import QEMU, missing
@@ -76,6 +78,7 @@ def test_a_second_provisioning_changes_nothing_and_finds_everything(guest: Machi
     assert "MISSING" not in said and "limited" not in said, said
     assert "kernel datapath of Open vSwitch" in said
     assert "link latency can be emulated" in said
+    assert "the kernel's RED marks packets" in said
 
 
 def test_the_main_job_runs_on_the_kernel_datapath(guest: Machine) -> None:
@@ -175,6 +178,44 @@ def test_what_a_link_with_a_latency_loses_is_measured_and_sent_again(guest: Mach
     lossy = {name for name in loss if "r1" in name.split("->")}
     assert 0.01 < sum(loss[name] for name in lossy) / len(lossy) < 0.15
     assert all(loss[name] == 0 for name in loss.keys() - lossy)
+
+
+def test_red_marks_a_queue_that_stays_by_its_law(guest: Machine) -> None:
+    """Distances between marks are spread evenly from 1 to 1 / p, so that more than j packets lie between two
+    with the probability 1 - j p: the mean, and five standard deviations of a renewal process. The queue has
+    no memory: a single packet after a full one is not marked."""
+    kmin, kmax, pmax, packets = 10, 50, 0.6, 2000
+    scene = f"inside('red_marks', [5, 20, 30, 49, 60], {pmax}, {packets})"
+    words = f"import json; from tests.framework.lab.inside import inside; print(json.dumps({scene}))"
+    found = json.loads(guest.run(f'cd railweave && .venv/bin/python -c "{words}"', timeout_s=600).check())
+    assert (found["counted_later"], found["marked_later"]) == (0, 0)
+    for length, marked, queue_bytes in found["rows"]:
+        assert length - 1 <= queue_bytes / 1000 <= length
+        if not kmin < length < kmax:
+            assert marked == packets * (length >= kmax)
+            continue
+        p = probability_of(pmax) * (length - kmin) / (kmax - kmin)
+        beyond = [1 - j * p for j in range(math.floor(1 / p) + 1)]
+        mean = sum(beyond)
+        variance = sum((2 * j + 1) * share for j, share in enumerate(beyond)) - mean**2
+        assert abs(marked - packets / mean) <= 1 + 5 * math.sqrt(packets * variance / mean**3), found
+
+
+def test_what_red_marks_arrives_marked_and_is_counted_at_the_link(guest: Machine) -> None:
+    """An incast: all its marks are made where the rail meets the receiver. What a busy machine sends twice
+    may be marked twice."""
+    found = run(guest, "--domains", "4", "--rails", "1", "--collective", "incast", "--size", "256K",
+                "--iterations", "2", "--marks", "on", "--kmin", "8K", "--kmax", "40K", "--fault", "none",
+                "--no-feedback", *SLOW)  # fmt: skip
+    assert found["versions"]["marks"] == "red"
+    marked = {link["name"]: link["marked"] for link in found["links"]}
+    assert {name for name, count in marked.items() if count is None} == {
+        name for name in marked if name.startswith("g")
+    }
+    assert {name for name, count in marked.items() if count} == {"r0->g0.0"}
+    rows = [row for row in found["rows"] if row["iteration"] is not None]
+    arrived, again = (sum(row[key] for row in rows) for key in ("marked", "retransmitted"))
+    assert arrived > 20 and 0 <= marked["r0->g0.0"] - arrived <= 2 * again, (marked, rows)
 
 
 def test_the_same_fault_ends_in_the_same_choice_of_rail(guest: Machine, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def inside(scene: str, *arguments: object) -> Any:
         [*unshare_command(), sys.executable, "-W", "ignore", str(SCENES), scene, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
