@@ -28,10 +28,11 @@ from railweave.plugins.packet.layout import (
     WRONG_PATH,
     State,
 )
+from railweave.plugins.packet.losses import timer
 from railweave.plugins.packet.pauses import leaves, paused
 from railweave.plugins.packet.queues import frees, look
 from railweave.plugins.packet.receiving import COMPUTED, arrives, begin, complete
-from railweave.plugins.packet.sending import PACED, WAKES, pump, timer, wakes
+from railweave.plugins.packet.sending import PACED, WAKES, pump, wakes
 
 
 def addressed(state: State) -> State:

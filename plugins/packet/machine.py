@@ -15,6 +15,7 @@ from railweave.plugins.packet import (
     calendar,
     layout,
     loop,
+    losses,
     pauses,
     queues,
     receiving,
@@ -23,7 +24,7 @@ from railweave.plugins.packet import (
     trimming,
 )
 
-MODULES = (calendar, queues, pauses, steering, sending, trimming, receiving, loop)
+MODULES = (calendar, queues, pauses, steering, sending, losses, trimming, receiving, loop)
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
            "waiting_at", "mark", "arrives", "arrived", "taken", "heard")  # fmt: skip
 REPLACED = ("addressed", "fetch", "lowest_bit")

@@ -29,6 +29,7 @@ from railweave.plugins.packet.layout import (
     TRIMMED,
     State,
 )
+from railweave.plugins.packet.losses import acknowledge, overtaken
 from railweave.plugins.packet.pauses import admit
 from railweave.plugins.packet.queues import (
     LOSING,
@@ -41,7 +42,7 @@ from railweave.plugins.packet.queues import (
     release,
     vanish,
 )
-from railweave.plugins.packet.sending import HEARD, NOTIFIED, RECEIVED, acknowledge, control, overtaken
+from railweave.plugins.packet.sending import HEARD, NOTIFIED, RECEIVED, control
 from railweave.plugins.packet.steering import steered
 from railweave.plugins.packet.trimming import asked_again
 

@@ -1,6 +1,5 @@
 """The arrays of the simulation, made, filled and read: pairs, paths, links, iterations."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +33,9 @@ from railweave.plugins.packet.layout import (
 )
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
+from railweave.plugins.packet.room import day_shift, grown
 from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES
+from railweave.plugins.packet.windows import Links
 
 CNP_BODY = 16
 """Reserved bytes of a CNP behind its BTH (InfiniBand specification, annex A17)."""
@@ -45,8 +46,6 @@ COUNTED = (
     "bytes", "declared",
 )  # fmt: skip
 """What a pair counts in an iteration."""
-EVENTS_A_DAY = 16
-FIRST_PACKETS, FIRST_EVENTS, FIRST_BLOCKS = 1 << 12, 1 << 12, 1 << 10
 _MASK, _GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
 
 
@@ -99,17 +98,6 @@ class Settings:
         """As layout.EXTRAS."""
         queues = self.trimming or self.marks_leaving or self.buffers.flags
         return bool(queues or self.adaptive or self.cut_through or self.fair)
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Of the paths of pairs (P,): bytes a second that they carry together, the most that the NICs of the
-    sender do, picoseconds of the longest round trip of a packet and its answer on idle links, most hops."""
-
-    rate: Float
-    nic_rate: Float
-    trip: Int64
-    hops: Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +164,7 @@ class Simulation:
         self.s.globals[layout.BUFFERS] = settings.buffers.flags
         self.s.globals[layout.PATIENCE] = settings.buffers.patience(fabric, packet)
         self._set_pairs(pairs)
-        self._grow()
+        self.s = grown(self.s)
 
     def _links(self, fabric: Fabric) -> Any:
         links, settings = in_lines(fabric.n_links, LINK), self._settings
@@ -188,16 +176,6 @@ class Simulation:
         links["kmax"], links["pmax"] = settings.kmax, settings.pmax
         return links
 
-    def _shift(self, packet: PacketFormat) -> int:
-        """Days of the calendar are so long, as a power of two, that busy links send EVENTS_A_DAY packets in
-        one, and that what a link sends arrives within the calendar."""
-        link = self.s.link
-        if not len(link):
-            return 0
-        sends = packet.full_packet_bytes * link["ps_per_byte"]
-        day = max(EVENTS_A_DAY / (1 / sends).sum(), 2 * (sends + link["latency"]).max() / layout.DAYS)
-        return max(0, math.ceil(math.log2(day)))
-
     def harm(self, loss: Float, bad_icrc: Float, down: Bool) -> None:
         """Faults of links (L,): shares of packets that they lose, and that arrive with a wrong ICRC."""
         link, self.s.faulty[:] = self.s.link, down | (loss > 0) | (bad_icrc > 0)
@@ -206,7 +184,7 @@ class Simulation:
     def _set_globals(self, packet: PacketFormat) -> None:
         g, pair = self.s.globals, self.s.pair
         g[layout.FREE] = g[layout.FREE_BLOCK] = NONE
-        g[layout.SHIFT] = self._shift(packet)
+        g[layout.SHIFT] = day_shift(self.s.link, packet.full_packet_bytes)
         g[layout.MTU], g[layout.HEADERS] = packet.path_mtu, packet.HEADERS
         g[layout.FIRST_HEADERS] = packet.HEADERS + packet.RETH
         g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
@@ -240,36 +218,6 @@ class Simulation:
                 key_of(self._settings.seed, job, *ends)
                 for ends in zip(src.tolist(), dst.tolist(), strict=True)
             ]
-
-    # -- room ------------------------------------------------------------------------------------------
-    def _grow(self) -> None:
-        """Twice the room for packets, events or blocks of them, where it is lacking."""
-        g = self.s.globals
-        if g[layout.N_FREE] < layout.ROOM:
-            before = len(self.s.packet)
-            packet = in_lines(max(2 * before, FIRST_PACKETS), PACKET)
-            packet[:before] = self.s.packet
-            packet["next"][before:] = np.arange(before + 1, len(packet) + 1)
-            packet["next"][-1] = g[layout.FREE]
-            g[layout.FREE] = before
-            g[layout.N_FREE] += len(packet) - before
-            turn = np.zeros(len(packet) if self._settings.fair else 0, np.int64)
-            turn[:before] = self.s.turn
-            self.s = self.s._replace(packet=packet, turn=turn)
-        if g[layout.N_EVENTS] + layout.ROOM > len(self.s.events):
-            before = len(self.s.events)
-            events, far = (in_lines(max(2 * before, FIRST_EVENTS), EVENT, first=1) for _ in range(2))
-            events[:before], far[:before] = self.s.events, self.s.far
-            self.s = self.s._replace(events=events, far=far)
-        if g[layout.N_BLOCKS] < layout.ROOM:
-            before = len(self.s.block)
-            block = in_lines(max(2 * before, FIRST_BLOCKS), BLOCK)
-            block[:before] = self.s.block
-            block["next"][before:] = np.arange(before + 1, len(block) + 1)
-            block["next"][-1] = g[layout.FREE_BLOCK]
-            g[layout.FREE_BLOCK] = before
-            g[layout.N_BLOCKS] += len(block) - before
-            self.s = self.s._replace(block=block)
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(self, job: int, batch: PathBatch, which: Bool | None = None) -> None:
@@ -360,7 +308,7 @@ class Simulation:
     def _wake(self, p: int) -> None:
         """An event for the congestion control of a pair."""
         pair = self.s.pair[p]
-        self._grow()
+        self.s = grown(self.s)
         pair["woken"] = max(int(pair["wake"]), self.now)
         push(self.s, int(pair["woken"]), (TIMER << 60) | (p << 32) | WAKES)
 
@@ -441,7 +389,7 @@ class Simulation:
         while True:
             why = self._run(self.s, until, EVENTS, self._call)
             if why == FULL:
-                self._grow()
+                self.s = grown(self.s)
             elif why == STOPPED:
                 return False
             elif why == layout.REACHED:

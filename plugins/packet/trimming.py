@@ -4,7 +4,7 @@ from typing import Any
 
 from railweave.framework.hookspecs.congestion import TRIMMED as CUT_OFF
 from railweave.plugins.packet.layout import ACKED, LISTED, LOST, NONE, State
-from railweave.plugins.packet.sending import gone
+from railweave.plugins.packet.losses import gone
 
 
 def asked_again(s: State, call: Any, i: int, now: int) -> None:

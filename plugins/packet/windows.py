@@ -1,15 +1,27 @@
 """What the paths of pairs are like on idle links, and the window of an ideal transport there."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, PathBatch
 from railweave.framework.model.arrays import Float, Int64
 from railweave.plugins.packet.layout import PICOSECONDS
-from railweave.plugins.packet.simulation import Links
 
 SPARE_PACKETS = 8
 """Beyond the bandwidth-delay product: acknowledgements come for four packets at a time, and queues that share
 a link need something to share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Of the paths of pairs (P,): bytes a second that they carry together, the most that the NICs of the
+    sender do, picoseconds of the longest round trip of a packet and its answer on idle links, most hops."""
+
+    rate: Float
+    nic_rate: Float
+    trip: Int64
+    hops: Int64
 
 
 def links_of(fabric: Fabric, paths: PathBatch, packet: PacketFormat) -> Links:

@@ -1,0 +1,204 @@
+"""Losses: what a pair considers lost, and when it asks; in numba's subset of Python."""
+
+from typing import Any
+
+from railweave.framework.hookspecs.congestion import OVERTAKEN, TIMEOUT
+from railweave.plugins.packet.calendar import TIMER, push
+from railweave.plugins.packet.layout import (
+    ACKED,
+    CHOOSER,
+    DEAD,
+    EXTRAS,
+    HEADERS,
+    LISTED,
+    LOST,
+    MARKED,
+    MTU,
+    NEVER,
+    NONE,
+    State,
+)
+from railweave.plugins.packet.queues import look, release
+from railweave.plugins.packet.sending import GONE, PATH_HEARD, PATH_LOST, chooser_of, control, gap_of
+
+PROBED = 3
+"""Why a packet is lost, besides what a control is told (hookspecs/congestion.py): after silence."""
+SLACK_PACKETS = 5
+"""For so many packets at its rate a paced pair need not hear of anything: every fourth is acknowledged."""
+
+
+def acknowledge(s: State, call: Any, i: int, now: int) -> None:
+    """The sender of a packet knows that it has arrived."""
+    packet = s.packet[i]
+    if packet["flags"] & ACKED:
+        return
+    p = packet["pair"]
+    pair = s.pair[p]
+    packet["flags"] |= ACKED
+    if len(s.counts) > 0:
+        counted = s.counts[packet["path"]]
+        if packet["flags"] & LOST:
+            counted["lost"] -= 1
+        else:
+            counted["known"] += 1
+        if packet["flags"] & MARKED:
+            counted["marked"] += 1
+    if not packet["flags"] & LOST:
+        pair["in_flight"] -= packet["full"]
+        pair["heard"] = pair["active"] = now
+        pair["probes"] = 0
+    if packet["epoch"] == pair["epoch"]:
+        s.got[pair["got"] + packet["number"]] = 2
+    k = packet["path"] - pair["first_path"]
+    if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
+        marked = packet["flags"] & MARKED
+        call(PATH_HEARD, chooser_of(s, p), 0, now, k, marked, now - packet["sent"], 0)
+    pair["newest"] = max(pair["newest"], packet["sent"])
+
+
+def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
+    """A packet that has left the list of its path without an answer: one that has arrived is known by the
+    acknowledgements of others, unless there are none; another one is sent again."""
+    packet = s.packet[i]
+    p = packet["pair"]
+    pair = s.pair[p]
+    current = packet["epoch"] == pair["epoch"]
+    arrived = not current or s.got[pair["got"] + packet["number"]] > 0
+    if arrived and why != PROBED:
+        acknowledge(s, call, i, now)
+        release(s, i)
+        return
+    packet["flags"] |= LOST
+    pair["in_flight"] -= packet["full"]
+    pair["declared"] += 1
+    if len(s.counts) > 0:
+        s.counts[packet["path"]]["known"] += 1
+        s.counts[packet["path"]]["lost"] += 1
+    k = packet["path"] - pair["first_path"]
+    if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
+        call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0)
+    control(s, call, GONE, p, now, packet["full"], TIMEOUT if why == PROBED else why, 0, 0)
+    look(s, p)
+    if not current:
+        release(s, i)
+        return
+    packet["later"] = NONE
+    if pair["lost_head"] == NONE:
+        pair["lost_head"] = i
+    else:
+        s.packet[pair["lost_tail"]]["later"] = i
+    pair["lost_tail"] = i
+
+
+def overtaken(s: State, call: Any, q: int, until: int, newest: int, now: int) -> None:
+    """Take packets off the list of a path: those known to have arrived, and those lost, which are the ones
+    before packet `until`, sent later and arrived, or sent before `newest`."""
+    path = s.path[q]
+    while path["head"] != NONE:
+        i = path["head"]
+        packet = s.packet[i]
+        done = packet["flags"] & ACKED
+        if until == NONE and not done and packet["sent"] >= newest:
+            return
+        path["head"] = packet["later"]
+        packet["flags"] &= ~LISTED
+        if done:
+            release(s, i)
+        else:
+            gone(s, call, i, now, TIMEOUT if until == NONE else OVERTAKEN)
+        if i == until:
+            return
+
+
+def overdue(s: State, call: Any, p: int, newest: int, now: int) -> None:
+    """Take off the lists of a pair's paths what has arrived, or was sent before `newest` and is lost."""
+    pair = s.pair[p]
+    if EXTRAS or pair["oldest"] < newest:
+        oldest = now
+        for q in range(pair["first_path"], pair["first_path"] + pair["paths"]):
+            overtaken(s, call, q, NONE, newest, now)
+            if s.path[q]["head"] != NONE:
+                oldest = min(oldest, s.packet[s.path[q]["head"]]["sent"])
+        pair["oldest"] = oldest
+    if pair["left_head"] != NONE:
+        overdue_left(s, call, p, newest, now)
+
+
+def overdue_left(s: State, call: Any, p: int, newest: int, now: int) -> None:
+    """The same of packets under way on paths that a pair has left, which are in no order."""
+    pair, before = s.pair[p], NONE
+    i = pair["left_head"]
+    while i != NONE:
+        packet = s.packet[i]
+        after = packet["later"]
+        if packet["flags"] & ACKED or packet["sent"] < newest:
+            if before == NONE:
+                pair["left_head"] = after
+            else:
+                s.packet[before]["later"] = after
+            if packet["flags"] & ACKED:
+                release(s, i)
+            else:
+                gone(s, call, i, now, TIMEOUT)
+        else:
+            before = i
+        i = after
+
+
+def timeout_of(s: State, p: int) -> int:
+    pair = s.pair[p]
+    return max(pair["timeout"], pair["smoothed"] + 4 * pair["variation"])
+
+
+def timer(s: State, call: Any, p: int, now: int) -> None:
+    """Consider lost what was sent a timeout before a packet that arrived, and probe after silence."""
+    pair = s.pair[p]
+    pair["timing"] = 0
+    slack = gap_of(s, p, SLACK_PACKETS * (s.globals[MTU] + s.globals[HEADERS]))
+    late = timeout_of(s, p) + slack
+    overdue(s, call, p, pair["newest"] - late, now)
+    if pair["in_flight"] == 0:
+        if pair["paths"] == 0 and now - pair["heard"] >= pair["dead_after"]:
+            s.globals[DEAD] = p + 1
+        look(s, p)
+        return
+    wait = max(pair["first_wait"], 2 * pair["smoothed"]) + slack
+    if pair["probes"] == 0 and pair["smoothed"] == 0:
+        wait = late  # no round trip is known
+    elif pair["probes"] > 0:
+        wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
+    if now - pair["active"] >= wait:
+        if now - pair["heard"] >= max(pair["dead_after"] + 4 * slack, 4 * late):
+            s.globals[DEAD] = p + 1
+        probe(s, call, p, now)
+    due = min(max(pair["active"] + wait, now + 1), now + late)
+    pair["timing"] = 1
+    push(s, due, (TIMER << 60) | (p << 32))
+
+
+def probe(s: State, call: Any, p: int, now: int) -> None:
+    """Send again the packet that has been under way for longest."""
+    pair = s.pair[p]
+    oldest, at, when = NONE, NONE, NEVER
+    for k in range(pair["paths"]):
+        i = s.path[pair["first_path"] + k]["head"]
+        if i != NONE and s.packet[i]["sent"] < when:
+            oldest, at, when = i, pair["first_path"] + k, s.packet[i]["sent"]
+    i, before, before_oldest = pair["left_head"], NONE, NONE
+    while i != NONE:
+        if s.packet[i]["sent"] < when:
+            oldest, at, when, before_oldest = i, NONE, s.packet[i]["sent"], before
+        before, i = i, s.packet[i]["later"]
+    pair["probes"] += 1
+    pair["active"] = now
+    if oldest == NONE:
+        return
+    packet = s.packet[oldest]
+    if at != NONE:
+        s.path[at]["head"] = packet["later"]
+    elif before_oldest == NONE:
+        pair["left_head"] = packet["later"]
+    else:
+        s.packet[before_oldest]["later"] = packet["later"]
+    packet["flags"] &= ~LISTED
+    gone(s, call, oldest, now, PROBED)
