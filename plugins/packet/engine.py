@@ -162,7 +162,8 @@ class PacketEngine(Engine):
         return computed(plan, PacketRun(plan, emit), observers, emit, directory)
 
     def estimate(self, plan: Plan) -> Estimate:
-        """Events of all iterations: two a packet and link where packets wait, and those of acknowledgements.
+        """Events of all iterations: one a packet and link, two where links have latency and packets wait, and
+        those of acknowledgements.
         Memory: also a byte for each packet of the largest iteration, which says whether it arrived.
         Raises NotInstalledError without numba, ExperimentError where no packet fits into a queue, or buffers
         are too small for pauses."""
@@ -181,12 +182,13 @@ class PacketEngine(Engine):
         check_buffers(plan)
         events, kept, entries = 0.0, 0.0, 0
         hops = _mean_hops(plan)
+        per_hop = 3 if plan.fabric.latency_s.any() else 2
         for job in plan.jobs:
             most = 0.0
             for schedule in job.schedules:
                 sent = schedule.is_transfer
                 packets = float(schedule.in_all(plan.packet.packets_of)[sent].sum())
-                events += packets * hops * 3 * (job.experiment.iterations or 1)
+                events += packets * hops * per_hop * (job.experiment.iterations or 1)
                 most = max(most, packets)
                 entries = max(entries, int(schedule.repeat.sum(dtype=np.int64)))
             kept += most
