@@ -109,7 +109,7 @@ def _timed_iterations(
         if (size := schedule.size_bytes) not in closed:
             closed[size] = _number(plan, note, "closed_form_s", scaled, schedule, plan.packet)
         down, resets = carriers(scaled.n_links, fired, record.begin_s, record.end_s)
-        buckets = findings.facts.computed_in_s is None
+        buckets = findings.facts.computed_in_s is None or findings.facts.token_buckets
         rates = np.where(down, 0.0, record.best_rates_bps)
         if (seen := (rates.tobytes(), resets, size)) not in bounds:
             bounds[seen] = _bound_s(plan, schedule, scaled, rates, resets if buckets else None)

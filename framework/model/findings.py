@@ -184,6 +184,7 @@ class EngineFacts:
     and `switch_cores` those of them that its switches could; `cpu_s`: processor seconds of the run by
     process; `memory_peak_bytes`: of all processes together. `rules` installed first, in `install_s`.
     `packet_latency_s`: what a packet needs, and the next one that waits for it, where links take no time.
+    `token_buckets`: whether links of a model are token buckets, as those of a lab are.
     `computed_in_s`: wall-clock seconds of the whole run where a model computed its times, so that nothing but
     the model shaped them; None where they were measured.
     `send_buffer_bytes`: memory that all queues of a switch share (0: no such limit), `send_buffer_used_bytes`
@@ -199,6 +200,7 @@ class EngineFacts:
     rules: int = 0
     install_s: float = 0.0
     packet_latency_s: float | None = None
+    token_buckets: bool = False
     computed_in_s: float | None = None
     send_buffer_bytes: int = 0
     send_buffer_used_bytes: int = 0

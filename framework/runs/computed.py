@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import Callers
-from railweave.framework.model import Schedule
+from railweave.framework.model import HealthSnapshot, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings, LinkTrace
@@ -17,6 +17,16 @@ from railweave.framework.runs.load_trace import TraceRecorder
 from railweave.framework.runs.parts import RunEngine
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
+
+
+def switches_crossed(plan: Plan) -> float:
+    """How many switches a packet from a GPU to the next crosses on average, its own and the other's included:
+    over these paths a lab measures its latency (lab/switching/calibration.py)."""
+    fabric = plan.fabric
+    gpus = np.arange(fabric.n_gpus)
+    table = plan.router.routes(fabric, HealthSnapshot.healthy(fabric))
+    links = np.diff(table.paths(gpus, np.roll(gpus, -1)).hop_start)
+    return float(links.mean()) + 1 if len(links) else 1.0
 
 
 class TimedModel(Protocol):

@@ -3,16 +3,13 @@
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import Progress, RunEvent
 from railweave.framework.model.findings import EngineFacts
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.route_control import RouteControl
-from railweave.framework.runs.computed import ModelClock
+from railweave.framework.runs.computed import ModelClock, switches_crossed
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import FlowModel
@@ -47,7 +44,7 @@ class FluidRun:
         model = self.clock.model = FlowModel(plan, control.table.paths(src, dst), self._work)
         model.rate_scale = scale = self._rate_scale(model)
         if self._latency_s:
-            model.like_a_lab(self._latency_s / self._switches())
+            model.like_a_lab(self._latency_s / switches_crossed(plan))
         traffic = self._traffic = tuple(FlowTraffic(job, model) for job in plan.jobs)
         rates = f"rate scale {scale:.3g}" if scale != 1 else "declared rates and times"
         source = ModelSource(model)
@@ -64,15 +61,6 @@ class FluidRun:
         job = self._plan.jobs[0]
         seconds = model.trial_s(job, job.schedule_of(0))
         return seconds / FIRST_S if seconds > 0 else 1.0
-
-    def _switches(self) -> float:
-        """How many a packet from a GPU to the next crosses on average, its own and the other's included: over
-        these paths a lab measures its latency (lab/switching/calibration.py)."""
-        fabric = self._plan.fabric
-        gpus = np.arange(fabric.n_gpus)
-        table = self._plan.router.routes(fabric, HealthSnapshot.healthy(fabric))
-        links = np.diff(table.paths(gpus, np.roll(gpus, -1)).hop_start)
-        return float(links.mean()) + 1 if len(links) else 1.0
 
     def checkpoint(self) -> None:
         """Memory is read at the end: the system keeps its peak."""

@@ -40,9 +40,17 @@ class PacketEngine(Engine):
             choices=("enqueue", "dequeue"),
         ),
         Parameter(
-            "switching", "store-and-forward", "text",
-            "a switch sends a packet on once all is there, or 64 bytes of it if the next link is no faster",
-            choices=("store-and-forward", "cut-through"),
+            "switching", "auto", "text",
+            "a switch sends a packet on once all is there, or 64 bytes of it if the next link is no faster, "
+            "or links are token buckets, as on a lab, which it leaves at once; auto: the first, or with "
+            "packet-latency the last",
+            choices=("auto", "store-and-forward", "cut-through", "token-buckets"),
+        ),
+        Parameter(
+            "packet_latency", 0.0, "time",
+            "what a lab's switches and transport add to a packet from a GPU to the next, on the run's clock; "
+            "with it links, NICs and acknowledgements are by default those of a lab",
+            minimum=0,
         ),
         Parameter(
             "buffer", 0, "bytes",
@@ -115,15 +123,16 @@ class PacketEngine(Engine):
             choices=("transport", "ideal"),
         ),
         Parameter(
-            "ack_every", 4, "count",
+            "ack_every", "auto", "count",
             "packets that an acknowledgement waits for at most; marked ones and the last of a message are "
-            "acknowledged at once",
-            minimum=1, maximum=256,
+            "acknowledged at once; auto: 4, or with packet-latency as the transport asks",
+            minimum=1, maximum=256, word="auto",
         ),
         Parameter(
-            "nic", "in-turn", "text",
-            "a NIC fetches packets of its pairs in turn, or queues what their windows allow, as a lab does",
-            choices=("in-turn", "fifo"),
+            "nic", "auto", "text",
+            "a NIC fetches packets of its pairs in turn, or queues what their windows allow (fifo), as on a "
+            "lab; auto: in turn, or with packet-latency fifo",
+            choices=("auto", "in-turn", "fifo"),
         ),
     )  # fmt: skip
     packets, predicts = False, True
@@ -147,6 +156,11 @@ class PacketEngine(Engine):
         if options["trimming"] and not options["buffer"] and options["buffer_model"] == "port":
             raise ExperimentError(
                 "trimming: queues have no limit, so no packet finds one full. Give --buffer, such as 128K."
+            )
+        if options["packet_latency"] and options["switching"] not in ("auto", "token-buckets"):
+            raise ExperimentError(
+                f"switching {options['switching']}: a lab, whose packet_latency is given, has token buckets. "
+                "Leave one of them out."
             )
         Buffers.of(options, PacketFormat())
         return self

@@ -175,6 +175,7 @@ PAIR = np.dtype(
         ("owed_head", "i4"),  # what has arrived and is not acknowledged
         ("owed_tail", "i4"),
         ("owed", "i4"),
+        ("ack_every", "i4"),  # packets per acknowledgement at most
         ("beyond", "i4"),  # the number behind the latest packet that has arrived
         ("behind", "i4"),  # packets that came behind a later one
         ("depth", "i4"),  # by how many numbers at most
@@ -225,27 +226,28 @@ FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
 """At a place in a path: when a packet came last, and 1 + the path that it went on along, 0 before any."""
 
 (NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, OTHER_HOPS, DONE, ENDED, DEAD,
- WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
+ WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
- TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, CUTS_THROUGH, BUFFERS, SEARCHING, PATIENCE, DEADLOCK,
- TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, FREEING, FAIR, DEPTHS) = range(49)  # fmt: skip
-"""Places in `globals`: the time; the first free packet, and how many there are; events to come; pairs
-that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
-so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
-no path of it; sizes; packets per acknowledgement; addresses and bytes of what choosers and congestion
-controls know of pairs, 0 where there is none; those of the pairs themselves; whether full queues trim;
-whether switches choose for packets, BY_PACKET or BY_FLOWLET, the gap between flowlets, and whether one of
-equal queues is drawn; whether packets are marked as they leave a queue; whether switches begin to send what
-they have not received whole; which buffers there are (PAUSED, SHARED); whether a search for deadlocks is to
-come, how long a link is paused before one, and 1 + a link of one; events in the heap of today, and in that of
-days beyond the calendar; today, as picoseconds shifted by SHIFT; the first free block, and how many there
-are; links that look into their queues at the end of the present time; whether pairs take turns in queues;
-from DEPTHS on, how many pauses of each
-depth there were."""
+ TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, SWITCHING, CREDIT, LATE, BUFFERS, SEARCHING, PATIENCE,
+ DEADLOCK, TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, FREEING, FAIR, DEPTHS) = range(50)  # fmt: skip
+"""Places in `globals`: the time; the first free packet, and how many there are; events to come; pairs that
+are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets so
+far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named no
+path of it; sizes; addresses and bytes of what choosers and congestion controls know of pairs, 0 where there
+is none; those of the pairs themselves; whether full queues trim; whether switches choose for packets,
+BY_PACKET or BY_FLOWLET, the gap between flowlets, and whether one of equal queues is drawn; whether packets
+are marked as they leave a queue; CUT_THROUGH or TOKEN_BUCKETS, of these what a bucket holds, as time, and
+what a packet needs at its destination; which buffers there are (PAUSED, SHARED); whether a search for
+deadlocks is to come, how long a link is paused before one, and 1 + a link of one; events in the heap of
+today, and in that of days beyond the calendar; today, as picoseconds shifted by SHIFT; the first free block,
+and how many there are; links that look into their queues at the end of the present time; whether pairs take
+turns in queues; from DEPTHS on, how many pauses of each depth there were."""
 NOTHING, AN_EVENT, AN_ARRIVAL, THIS_TIME = range(4)
 """What has a link look into its queues: no packet waits; an event for that; the arrival of the packet that it
 sends, if it is `instant`; the end of the present time."""
 BY_PACKET, BY_FLOWLET = 1, 2
+CUT_THROUGH, TOKEN_BUCKETS = 1, 2
+"""Of SWITCHING: switches begin to send what they have not received whole; links are token buckets."""
 PAUSED, SHARED = 1, 2
 """Flags of BUFFERS: ports pause their links (PFC); the ports of a switch share its memory."""
 

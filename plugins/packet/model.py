@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from railweave.framework.analysis.limits.shaped import BUCKET_S
 from railweave.framework.errors import PluginError, TransportError, blaming, defined_at
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
@@ -17,6 +18,7 @@ from railweave.framework.model.traffic import MessageTimes
 from railweave.framework.parameters.units import size as size_text
 from railweave.framework.routing.batches import answer, distinct, join, same_paths, take
 from railweave.framework.routing.table_checks import pair_name
+from railweave.framework.runs.computed import switches_crossed
 from railweave.framework.runs.faulty_links import FaultyLinks
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.alone import alone_ps
@@ -29,13 +31,18 @@ from railweave.plugins.packet.windows import ideal_window, links_of
 
 ADAPTIVE = {"off": 0, "packet": layout.BY_PACKET, "flowlet": layout.BY_FLOWLET}
 MARKS = {"on": True, "off": False}
+AS_TRANSPORT, MOST_ACKNOWLEDGED = 0, 256
+"""Settings.ack_every where the transport says how many packets an acknowledgement is for, and the most."""
 MOST_MESSAGES = 1 << 16
 """Of an iteration, whose times a run keeps."""
 
 
-def settings_of(plan: Plan) -> Settings:
+def settings_of(plan: Plan, rate_scale: float) -> Settings:
     """How the options of the engine have packets carried. Raises ExperimentError where they contradict."""
     options: Mapping[str, object] = plan.experiment.engine.options
+    latency_s = float(str(options["packet_latency"]))
+    buckets = options["switching"] == ("auto" if latency_s else "token-buckets")
+    usual = AS_TRANSPORT if latency_s else 4
     buffers = Buffers.of(options, plan.packet)
     ramp = ramp_of(options)
     needs = *getattr(plan.chooser, "needs", ()), *getattr(plan.control, "needs", ())
@@ -45,8 +52,8 @@ def settings_of(plan: Plan) -> Settings:
         kmin=ramp.kmin_bytes if marks else 0.0,
         kmax=max(ramp.kmax_bytes, 1.0) if marks else 0.0,
         pmax=ramp.pmax,
-        ack_every=int(str(options["ack_every"])),
-        in_turn=options["nic"] == "in-turn",
+        ack_every=usual if options["ack_every"] == "auto" else int(str(options["ack_every"])),
+        in_turn=options["nic"] == "in-turn" or (options["nic"] == "auto" and not latency_s),
         buffers=buffers,
         seed=plan.experiment.seed,
         trimming=bool(options["trimming"]),
@@ -55,6 +62,8 @@ def settings_of(plan: Plan) -> Settings:
         marks_leaving=options["marks_at"] == "dequeue",
         cut_through=options["switching"] == "cut-through",
         fair=options["queue"] == "fair",
+        credit=round(BUCKET_S * rate_scale * PICOSECONDS) if buckets else None,
+        late=round(latency_s / switches_crossed(plan) * rate_scale * PICOSECONDS) if latency_s else 0,
         gap=round(float(str(options["gap"])) * PICOSECONDS),
     )
 
@@ -76,7 +85,7 @@ class Model:
     ) -> None:
         self.plan, self.rate_scale, self._show = plan, rate_scale, show
         self.now_s = 0.0
-        self.settings = settings_of(plan)
+        self.settings = settings_of(plan, rate_scale)
         self._links = FaultyLinks(plan.fabric)
         self._pairs = [pairs_of(job) for job in plan.jobs]
         self._messages = {
@@ -108,10 +117,10 @@ class Model:
 
     def message_times(self, job: int, schedule: Schedule) -> MessageTimes | None:
         """Of the iteration of a job that has ended; alone is on the first routes of the healthy fabric. None
-        of none, and of more than MOST_MESSAGES."""
+        of none, of more than MOST_MESSAGES, and over token buckets, which let packets go early."""
         messages = self.messages(schedule)
         at = messages.order
-        if not 0 < len(at) <= MOST_MESSAGES:
+        if not 0 < len(at) <= MOST_MESSAGES or self.settings.credit is not None:
             return None
         if (job, id(schedule)) not in self._alone:
             pair, size = (messages.entry[name][at].astype(np.int64) for name in ("pair", "size"))
@@ -150,7 +159,9 @@ class Model:
         waits = (senders.first_s, senders.timeout_s, senders.most_s, senders.dead_after_s)
         scale = self.rate_scale * PICOSECONDS
         in_ps = (np.minimum(seconds * scale, NEVER).astype(np.int64) for seconds in waits)
-        self.sim.allow(job, window + slack, Waits(*in_ps))
+        each = plan.packet.acknowledgement_bytes / plan.packet.full_packet_bytes
+        every = np.rint(each / np.maximum(senders.acks, each / MOST_ACKNOWLEDGED)).astype(np.int64)
+        self.sim.allow(job, window + slack, Waits(*in_ps), every)
         if self._controlled:
             self.sim.control(job, links_of(plan.fabric, paths, plan.packet), which)
 
@@ -166,6 +177,7 @@ class Model:
         return (
             f"queues: {room}, {marks if settings.kmax else 'no marks'}"
             + ", cut-through" * settings.cut_through
+            + ", token buckets" * (settings.credit is not None)
         )
 
     # -- the fabric ------------------------------------------------------------------------------------

@@ -90,6 +90,8 @@ class PacketRun:
                 "events": int(g[layout.DONE]),
                 "packet_hops": int(g[layout.HOPS] + g[layout.OTHER_HOPS]),
             },
+            packet_latency_s=float(str(self._plan.experiment.engine.options["packet_latency"])) or None,
+            token_buckets=model.settings.credit is not None,
             memory_peak_bytes=peak_bytes(),
             computed_in_s=time.monotonic() - self._began_s,
         )

@@ -7,7 +7,7 @@ from railweave.plugins.packet.layout import (
     ACK,
     AN_ARRIVAL,
     AN_EVENT,
-    CUTS_THROUGH,
+    CREDIT,
     DATA,
     EXTRAS,
     FAIR,
@@ -16,6 +16,7 @@ from railweave.plugins.packet.layout import (
     HEAD_BYTES,
     HOPS,
     IN_NIC,
+    LATE,
     LOOK_HEAD,
     LOOKS,
     MARKED,
@@ -24,7 +25,9 @@ from railweave.plugins.packet.layout import (
     NONE,
     NOTHING,
     OTHER_HOPS,
+    SWITCHING,
     THIS_TIME,
+    TOKEN_BUCKETS,
     TRIMMED,
     TRIMMING,
     State,
@@ -107,6 +110,8 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
     packet, link = s.packet[i], s.link[at]
     size = packet["size"]
     end = now + np.int64(size * link["ps_per_byte"] + 0.5)
+    if EXTRAS and s.globals[SWITCHING] == TOKEN_BUCKETS:  # one packet after the other, at different times
+        end = max(end - now + max(link["busy"], now - s.globals[CREDIT]), now + 1)
     link["busy"] = end
     link["sending"] = size
     link["sent_bytes"] += size
@@ -116,16 +121,19 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
         s.globals[HOPS] += 1
     else:
         s.globals[OTHER_HOPS] += 1
-    onward = cut(s, i, at, now) if EXTRAS and s.globals[CUTS_THROUGH] else end
+    onward = cut(s, i, at, now) if EXTRAS and s.globals[SWITCHING] else end
     push(s, onward + link["latency"], ((ARRIVES + packet["kind"]) << 60) | (at << 32) | i)
 
 
 def cut(s: State, i: int, at: int, now: int) -> int:
     """When a link has sent so much of a packet that the next one may begin: all of it, where that is faster
-    or none follows."""
+    or none follows; nothing, where links are token buckets, which hold back what comes next."""
     packet = s.packet[i]
     forward, hop = packet["kind"] == DATA or packet["flags"] & TRIMMED != 0, packet["hop"]
-    if hop == (packet["hops"] - 1 if forward else 0):
+    last = hop == (packet["hops"] - 1 if forward else 0)
+    if s.globals[SWITCHING] == TOKEN_BUCKETS:
+        return now + s.globals[LATE] if last else now
+    if last:
         return s.link[at]["busy"]
     onward = s.hops[packet["start"] + hop + 1] if forward else s.hops[packet["start"] + hop - 1] ^ 1
     link = s.link[at]

@@ -6,7 +6,6 @@ from railweave.plugins.packet.calendar import TIMER, push
 from railweave.plugins.packet.layout import (
     ACK,
     ACK_BYTES,
-    ACK_EVERY,
     ACKED,
     ADAPTIVE,
     AN_ARRIVAL,
@@ -133,7 +132,6 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
     if packet["epoch"] != pair["epoch"]:
         release(s, i)
         return
-    g = s.globals
     asks = ASKS if EXTRAS and packet["flags"] & TRIMMED else taken(s, call, i, now)
     packet["next"] = NONE
     if pair["owed_head"] == NONE:
@@ -142,7 +140,7 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
         s.packet[pair["owed_tail"]]["next"] = i
     pair["owed_tail"] = i
     pair["owed"] += 1
-    if asks or pair["owed"] >= g[ACK_EVERY]:
+    if asks or pair["owed"] >= pair["ack_every"]:
         first = pair["owed_head"]
         pair["owed_head"] = pair["owed_tail"] = NONE
         pair["owed"] = 0

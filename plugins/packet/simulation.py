@@ -70,12 +70,14 @@ class Settings:
     """How packets are carried. Bytes: `room` of a queue by priority (0: no limit), `kmin`, `kmax` (0: no
     marks), with `pmax` just below kmax; `trimming`: whether packets that find a queue full go on as headers.
     `adaptive`: layout.BY_PACKET or BY_FLOWLET where switches choose, with `gap` picoseconds between flowlets,
-    and `ties_drawn` where one of equal queues is drawn;
-    `marks_leaving`: whether a queue marks by what waits behind a packet that leaves; `cut_through`: whether
-    switches begin to send a packet once HEAD_BYTES are there, on links no faster than it came on;
-    `ack_every`: packets per acknowledgement at most; `in_turn`: whether a NIC fetches the packets of its
-    pairs in turn, instead of queuing what their windows allow; `fair`: whether the pairs whose data waits for
-    a link take turns; `buffers`: those of switches."""
+    and `ties_drawn` where one of equal queues is drawn; `marks_leaving`: whether a queue marks by what waits
+    behind a packet that leaves; `cut_through`: whether switches begin to send a packet once HEAD_BYTES are
+    there, on links no faster than it came on; `credit`: what a link may send at once after it was idle, as
+    picoseconds, where links are token buckets, which a packet leaves at once (None: they are not), and
+    `late`: picoseconds that a packet then needs at each switch, its destination's included; `ack_every`:
+    packets per acknowledgement at most, 0: as `allow` says; `in_turn`: whether a NIC fetches the packets of
+    its pairs in turn, instead of queuing what their windows allow; `fair`: whether the pairs whose data waits
+    for a link take turns; `buffers`: those of switches."""
 
     room: int = 0
     kmin: float = 0.0
@@ -91,13 +93,17 @@ class Settings:
     marks_leaving: bool = False
     cut_through: bool = False
     fair: bool = False
+    credit: int | None = None
+    late: int = 0
     buffers: Buffers = field(default_factory=Buffers)
 
     @property
     def extras(self) -> bool:
         """As layout.EXTRAS."""
         queues = self.trimming or self.marks_leaving or self.buffers.flags
-        return bool(queues or self.adaptive or self.cut_through or self.fair)
+        return bool(
+            queues or self.adaptive or self.cut_through or self.fair or self.credit is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +175,10 @@ class Simulation:
     def _links(self, fabric: Fabric) -> Any:
         links, settings = in_lines(fabric.n_links, LINK), self._settings
         links["ps_per_byte"] = 8 * PICOSECONDS / fabric.capacity_bps
-        links["latency"] = np.rint(fabric.latency_s * PICOSECONDS)
+        links["latency"] = np.rint(fabric.latency_s * PICOSECONDS) + settings.late
         links["instant"] = (links["latency"] == 0) & (not settings.extras)
-        links["head"] = links["tail"] = links["busy"] = NONE
+        links["head"] = links["tail"] = NONE
+        links["busy"] = -1 - (settings.credit or 0)  # before the start, and buckets are full
         links["room"], links["kmin"] = settings.room, settings.kmin
         links["kmax"], links["pmax"] = settings.kmax, settings.pmax
         return links
@@ -187,13 +194,16 @@ class Simulation:
         g[layout.SHIFT] = day_shift(self.s.link, packet.full_packet_bytes)
         g[layout.MTU], g[layout.HEADERS] = packet.path_mtu, packet.HEADERS
         g[layout.FIRST_HEADERS] = packet.HEADERS + packet.RETH
-        g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
+        g[layout.ACK_BYTES] = packet.acknowledgement_bytes
         g[layout.CNP_BYTES] = packet.HEADERS + CNP_BODY
         settings = self._settings
         g[layout.TRIMMING], g[layout.ADAPTIVE] = settings.trimming, settings.adaptive
         g[layout.GAP], g[layout.TIES_DRAWN] = settings.gap, settings.ties_drawn
-        g[layout.MARKS_LEAVING], g[layout.CUTS_THROUGH] = settings.marks_leaving, settings.cut_through
+        g[layout.MARKS_LEAVING], g[layout.SWITCHING] = settings.marks_leaving, settings.cut_through
         g[layout.FAIR] = settings.fair
+        if settings.credit is not None:
+            g[layout.SWITCHING], g[layout.CREDIT] = layout.TOKEN_BUCKETS, settings.credit
+            g[layout.LATE] = settings.late
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
         known = (
             (layout.CHOOSER, self._known),
@@ -211,6 +221,7 @@ class Simulation:
         for name in ("lost_head", "lost_tail", "left_head", "owed_head", "owed_tail"):
             pair[name] = NONE
         pair["wake"] = pair["woken"] = NEVER
+        pair["ack_every"] = self._settings.ack_every
         for job, (src, dst) in enumerate(pairs):
             ours = slice(self._first_pair[job], self._first_pair[job + 1])
             pair["job"][ours] = job
@@ -280,14 +291,17 @@ class Simulation:
             s.looks[(g[layout.LOOK_HEAD] + g[layout.LOOKS]) % len(s.looks)] = p
             g[layout.LOOKS] += 1
 
-    def allow(self, job: int, window_bytes: Float, waits: Waits) -> None:
-        """Waits of the pairs of a job, and windows where no congestion control sets them, (P,)."""
+    def allow(self, job: int, window_bytes: Float, waits: Waits, ack_every: Int64 | None = None) -> None:
+        """Waits of the pairs of a job, windows where no congestion control sets them, and packets per
+        acknowledgement where the settings leave that open, (P,)."""
         ours = slice(self._first_pair[job], self._first_pair[job + 1])
         pair = self.s.pair
         if self._control is None:
             pair["window"][ours] = window_bytes
         pair["first_wait"][ours], pair["timeout"][ours] = waits.first, waits.timeout
         pair["most_wait"][ours], pair["dead_after"][ours] = waits.most, waits.dead
+        if not self._settings.ack_every and ack_every is not None:
+            pair["ack_every"][ours] = ack_every
 
     def control(self, job: int, links: Links, which: Bool | None = None) -> None:
         """The congestion controls of a job's pairs, or of those `which` (P,), begin on such paths."""

@@ -5,10 +5,11 @@ import numpy as np
 from railweave.plugins.packet.layout import (
     ADAPTIVE,
     BY_FLOWLET,
-    CUTS_THROUGH,
+    CUT_THROUGH,
     DATA,
     GAP,
     NONE,
+    SWITCHING,
     TIES_DRAWN,
     State,
 )
@@ -27,7 +28,7 @@ def alike(s: State, q: int, start: int, place: int) -> bool:
 
 def outruns(s: State, start: int, place: int, link: int) -> bool:
     """Whether a packet that a switch sends on before it has come whole would be too slow for a link."""
-    if s.globals[CUTS_THROUGH] == 0:
+    if s.globals[SWITCHING] != CUT_THROUGH:
         return False
     came, planned = s.link[s.hops[start + place - 1]], s.link[s.hops[start + place]]
     return planned["ps_per_byte"] >= came["ps_per_byte"] > s.link[link]["ps_per_byte"]

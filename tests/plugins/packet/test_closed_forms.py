@@ -51,6 +51,21 @@ def test_packets_over_hops(hops: int, packets: int) -> None:
     assert end[0] == hops * first + (packets - 1) * other + hops * 1_000_000
 
 
+@pytest.mark.parametrize("hops", [1, 3])
+@pytest.mark.parametrize("packets", [1, 2, 64])
+@pytest.mark.parametrize("credit", [0, 30_000])
+def test_packets_over_token_buckets(hops: int, packets: int, credit: int) -> None:
+    """Each packet leaves a link once those before it are paid for, less what the bucket held, and is then at
+    the next switch at once, after the time that this takes."""
+    fabric, links = line(hops)
+    settings = Settings(credit=credit, late=500)
+    message = [Message(0, hops, packets * MTU)]
+    _, end = Case(fabric, between(fabric, {(0, hops): [links]}), message, settings).run()
+    sizes = packet_sizes(packets * MTU)
+    paid = sum(ps(fabric, links[0], size) for size in sizes[:-1]) - credit
+    assert end[0] == max(0, paid) + hops * 1_000_000 + (hops + 1) * 500
+
+
 def test_a_slower_link_in_the_middle() -> None:
     fabric, links = line(3)
     rates = fabric.capacity_bps.copy()

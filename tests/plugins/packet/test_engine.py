@@ -196,6 +196,30 @@ def test_pairs_whose_router_leaves_them_no_path_fail_the_run(registers: Register
         run(registers, faults=["at=iter:1 down link:g0.0->g1.0"], **keys)
 
 
+@pytest.mark.parametrize(("size", "latency"), [("64K", 2e-3), ("1M", 5e-3)])
+def test_with_the_latency_of_a_lab_its_links_are_token_buckets(
+    registers: Registers, size: str, latency: float
+) -> None:
+    """Packets from one GPU to the other, over two links and three switches, by the run's clock: the first one
+    leaves at once, and what the bucket holds, 50 us, is owed at the end (net/sched/sch_htb.c). One-way, so
+    that no acknowledgement takes time from data."""
+    keys = {"topology": "rail-only", "domains": 1, "rails": 2, "collective": "incast", "size": size}
+    lab = {"name": "packet", "packet_latency": latency}
+    result = run(registers, **keys, rate_scale=1e-5, iterations=1, engine=lab)
+    fabric = rw.load(registers=registers, engine="packet", **keys).fabric
+    count = int(result.rows[0].size_bytes) // PACKET.path_mtu
+    per_byte_s = 8 / fabric.capacity_bps[0] / 1e-5
+    sent = PACKET.full_packet_bytes * (count - 1) + PACKET.RETH  # all but the last one
+    expected = sent * per_byte_s - 50e-6 + latency + 2 * fabric.latency_s[0] / 1e-5
+    assert result.rows[0].time_us == pytest.approx(1e6 * expected, rel=6e-5)  # packets of whole picoseconds
+    hops = (
+        2 * (count + count // 8) - 1
+    )  # senders with a window of 64 ask for every eighth; the last is under way
+    assert result.counts["packet_hops"] == hops
+    assert result.fabric.packet_latency_us == pytest.approx(1e6 * latency)
+    assert result.fidelity.verdict == "pass"
+
+
 def test_routes_around_a_dead_rail_go_on(registers: Registers) -> None:
     result = run(registers, faults=["at=iter:1 down rail:1"], iterations=5)
     assert len(times_us(result)) == 5
@@ -209,6 +233,10 @@ def test_routes_around_a_dead_rail_go_on(registers: Registers) -> None:
         ({"engine": {"name": "packet", "kmin": "2M"}}, "kmin 2M lies above kmax 80K"),
         ({"engine": {"name": "packet", "marks": "off"}, "control": "dcqcn"}, "engine.marks is off"),
         ({"engine": {"name": "packet", "ack_every": 0}}, "ack_every"),
+        (
+            {"engine": {"name": "packet", "packet_latency": "2ms", "switching": "cut-through"}},
+            "switching cut-through: a lab",
+        ),
         (
             {"engine": {"name": "packet", "trimming": True}},
             "queues have no limit, so no packet finds one full",

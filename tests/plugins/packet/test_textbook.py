@@ -71,6 +71,9 @@ def drawn(seed: int) -> Case:
         marks_leaving=bool(rng.random() < 0.3),
         cut_through=bool(rng.random() < 0.3),
     )
+    if seed % 5 == 0:
+        credit = int(np.random.default_rng((seed, 1)).choice([0, 50_000, 400_000]))
+        settings = replace(settings, cut_through=False, credit=credit, late=7_000 * (seed % 3))
     if rng.random() < 0.25:
         xoff = int(rng.integers(0, 3)) * FULL
         xon = max(xoff - int(rng.integers(0, 3)) * FULL, 0)

@@ -65,8 +65,9 @@ class Link:
         self.queues: tuple[deque[Packet], deque[Packet]] = (deque(), deque())
         self.current: Packet | None = None
         self.sending = 0
-        self.ends, self.sent, self.drops, self.lost, self.marked, self.trimmed = -1, 0, 0, 0, 0, 0
-        self.latency = round(sim.case.fabric.latency_s[number] * 1e12)
+        self.ends = -1 - (sim.case.settings.credit or 0)
+        self.sent = self.drops = self.lost = self.marked = self.trimmed = 0
+        self.latency = round(sim.case.fabric.latency_s[number] * 1e12) + sim.case.settings.late
         self.loss = sim.case.loss[number] if len(sim.case.loss) else 0.0
         self.paused = self.asked = self.woken = False
         self.node = int(sim.case.fabric.link_dst[number])
@@ -141,7 +142,9 @@ class Link:
             packet.held = False
             self.sim.links[packet.path[packet.hop - 1]].hold(-packet.wire)
         self.sending = packet.wire  # the next switch may trim it before all has left
-        self.ends = self.sim.now + ps(self.sim.case.fabric, self.number, self.sending)
+        credit = self.sim.case.settings.credit
+        paid = self.sim.now if credit is None else max(self.ends, self.sim.now - credit)
+        self.ends = max(paid + ps(self.sim.case.fabric, self.number, self.sending), self.sim.now + 1)
         self.sent += 1
         if packet.own:
             packet.own = False
@@ -150,17 +153,22 @@ class Link:
         elif self.sim.case.settings.marks_leaving:
             self.mark(packet, sum(behind.wire for behind in self.queues[DATA] if not behind.own))
         self.sim.at(self.ends, FREES, self.number, 0, self.next)
-        arrival = (self.head_leaves(packet) or self.ends) + self.latency
+        arrival = self.leaves(packet) + self.latency
         self.sim.at(arrival, packet.priority, self.number, 0, lambda: self.sim.arrives(packet, self))
 
-    def head_leaves(self, packet: Packet) -> int | None:
-        """Cut-through: when the first bytes are out, if another link follows that is no faster."""
-        if not self.sim.case.settings.cut_through:
-            return None
+    def leaves(self, packet: Packet) -> int:
+        """When all of it is out. Cut-through: the first bytes, if another link follows that is no faster.
+        Token buckets: at once, and the destination takes time as well."""
+        settings = self.sim.case.settings
+        if settings.credit is not None:
+            last = packet.hop == (0 if packet.kind == ACK else len(packet.path) - 1)
+            return self.sim.now + settings.late * last
+        if not settings.cut_through:
+            return self.ends
         fabric, path, hop = self.sim.case.fabric, packet.path, packet.hop
         onward = path[hop + 1 : hop + 2] if packet.kind == DATA else [link ^ 1 for link in path[:hop][-1:]]
         if not onward or fabric.capacity_bps[onward[0]] > fabric.capacity_bps[self.number]:
-            return None
+            return self.ends
         return self.sim.now + ps(fabric, self.number, min(HEAD, packet.wire))
 
     def has_room(self, packet: Packet, out: Link) -> bool:
