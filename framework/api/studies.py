@@ -14,6 +14,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.studies.answers import Answer, words
+from railweave.framework.studies.between_engines import engines_of, run_on_all
 from railweave.framework.studies.bmwg import (
     DRAFT,
     NOT_EMULATED,
@@ -50,7 +51,6 @@ from railweave.framework.studies.sweeps import (
     has_rows,
 )
 from railweave.framework.studies.sweeps import sweep as swept
-from railweave.framework.studies.two_engines import engines_of, run_both, run_on_all
 from railweave.framework.studies.what_if import FACTORS, WhatIf
 from railweave.framework.studies.what_if import what_if as larger_runs
 
@@ -92,7 +92,6 @@ __all__ = [
     "has_rows",
     "in_turn",
     "jobs_sharing",
-    "run_both",
     "run_on_all",
     "scenarios",
     "sharing",
@@ -173,26 +172,25 @@ def compare_engines(
     /,
     *,
     engines: Sequence[str] = (),
+    repeat: int = 1,
     out: Place | None = None,
     on_event: Callable[[RunEvent], None] = lambda event: None,
     registers: Registers | None = None,
     **keys: object,
 ) -> Agreement:
-    """Run one experiment on two engines, the second at the rate scale of the first, and say how far apart
-    they are. `engines`: two names; by default the lab's and the one that predicts it. `out`: a directory
-    in which both runs leave their own; `on_event`: of the first run.
+    """Run one experiment on two engines, `repeat` times, the second at the rate scale of the first, and say
+    how far apart they are. `engines`: two names; by default the lab's and the one that predicts it. `out`: a
+    directory in which every run leaves its own; `on_event`: of the first engine.
 
     >>> rw.compare_engines(domains=2, rails=2, size="64K").verdicts  # doctest: +SKIP
     ('pass', 'pass')
     """
     registers = registers or installed()
-    first, second = engines_of(engines, registers)
-    plans = [load(source, registers=registers, **{**keys, "engine": name}) for name in (first, second)]
-
-    def directory(name: str) -> RunDirectory | None:
-        return None if out is None else RunDirectory.create(Path(out) / name, "")
-
-    return run_both((plans[0], plans[1]), registers, directory, on_event)
+    names = engines_of(engines, registers)
+    plans = {name: load(source, registers=registers, **{**keys, "engine": name}) for name in names}
+    with ExitStack() as stack:
+        directory = Path(out or stack.enter_context(TemporaryDirectory(prefix="railweave-")))
+        return run_on_all(plans, repeat, registers, directory, on_event)[0]
 
 
 def what_if(

@@ -1,7 +1,7 @@
 """Benchmarks about railweave itself: a checkout has them in tests/bench/, which is imported as
 `railweave.bench`; a wheel does not have them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,18 +46,19 @@ def benchmark(name: str, registers: Registers) -> Benchmark:
 
 
 def compare_cases(
-    engines: tuple[str, str],
+    engines: Sequence[str],
     registers: Registers,
     changed: Mapping[str, object],
+    directory: Path,
     *,
     quick: bool,
-    resume: Path | None,
+    repeat: int,
     as_json: bool,
 ) -> None:
-    """Compare two engines on many experiments and print how far apart they are (tests/bench/engine_table.py).
-    Raises NotInstalledError in a wheel."""
+    """Compare engines on many experiments, as a study in `directory`, and print how far apart they are
+    (tests/bench/engine_table.py). Raises NotInstalledError in a wheel."""
     if not is_checkout():
         raise not_here(f"compare --engines {','.join(engines)} --{'quick' if quick else 'all'}")
     from railweave.bench.engine_table import compare_cases
 
-    compare_cases(engines, registers, changed, quick=quick, resume=resume, as_json=as_json)
+    compare_cases(engines, registers, changed, directory, quick=quick, repeat=repeat, as_json=as_json)

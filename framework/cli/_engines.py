@@ -1,6 +1,7 @@
-"""`railweave compare --engines`: one experiment on two engines or more, or many on two."""
+"""`railweave compare --engines`: one experiment, or many, on two engines or more."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -9,18 +10,17 @@ import click
 from click.core import ParameterSource
 
 from railweave.framework.api.labs import compare_cases
-from railweave.framework.api.studies import Agreement, CongestionFigures, engines_of, run_on_all
+from railweave.framework.api.studies import Agreement, CongestionFigures, Point, engines_of, run_on_all
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, print_text, registers, table
 from railweave.framework.cli._live import Live
 from railweave.framework.cli._options import overrides_of
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.errors import InputError
+from railweave.framework.cli._study import study_directory
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.parameters import units
-from railweave.framework.results.directory import RunDirectory
 
-MEANINGLESS = ("repeat", "modes", "two_jobs", "engine")
+MEANINGLESS = ("modes", "two_jobs", "engine")
 """Options that say what `--engines` says, or nothing next to it."""
 
 OF_CASES = ("topology", "router", "faults", "jobs", "ranks")
@@ -30,40 +30,47 @@ OF_CASES = ("topology", "router", "faults", "jobs", "ranks")
 def compare_engines(
     ctx: click.Context, engines: str, many: str | None, resume: Path | None, *, as_json: bool
 ) -> None:
-    """Run the experiment of the command on all engines, or `many` (all, quick) on two, and print how far
-    apart they are."""
-    words = [word.strip() for word in engines.split(",") if word.strip()]
-    names = engines_of(words, registers(ctx), most=None if many is None else 2)
+    """Run the experiment of the command, or `many` (all, quick), on all engines, and print how far apart they
+    are."""
+    names = engines_of([word.strip() for word in engines.split(",") if word.strip()], registers(ctx), None)
     values, labels = overrides_of(ctx)
     for name in MEANINGLESS:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             flag = "--jobs" if name == "two_jobs" else f"--{name}"
             raise click.BadParameter("means nothing with --engines.", ctx=ctx, param_hint=flag)
+    repeated = ctx.get_parameter_source("repeat") is not ParameterSource.DEFAULT
+    repeat = ctx.params["repeat"] if repeated else 1
     if many is not None:
         for key, label in labels.items():
             if key.partition(".")[0] in OF_CASES:
                 text = f"--{many} brings its own. Leave one of them out."
                 raise click.BadParameter(text, ctx=ctx, param_hint=label)
-        _compare_many(ctx, (names[0], names[1]), values, many, resume, as_json=as_json)
+        if ctx.params["experiment"] is not None:
+            raise click.BadParameter("brings its own experiments.", ctx=ctx, param_hint=f"--{many}")
+        with raised_signals(), _directory(resume) as directory:
+            quick = many == "quick"
+            compare_cases(
+                names, registers(ctx), values, directory, quick=quick, repeat=repeat, as_json=as_json
+            )
         return
-    if resume is not None:
-        raise click.BadParameter("needs --all or --quick.", ctx=ctx, param_hint="--resume")
     labels["engine"] = "--engines"
     load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
-    plans = [load({**values, "engine": name}) for name in names]
+    plans = {name: load({**values, "engine": name}) for name in names}
+    first = plans[names[0]]
 
-    def directory(name: str) -> RunDirectory:
-        click.echo(name, err=True)
-        return RunDirectory.create(None, f"compare-{name}")
+    def begin(point: Point) -> None:
+        which = f"{point.repeat + 1}/{repeat} " if repeat > 1 else ""
+        click.echo(f"{which}{point.settings['engine']}", err=True)
 
-    verbose, jobs = ctx.meta[VERBOSE], [job.job.name for job in plans[0].named_jobs]
+    verbose, jobs = ctx.meta[VERBOSE], [job.job.name for job in first.named_jobs]
     with (
         raised_signals(),
-        Live(plans[0].iterations, quiet=False, verbose=verbose, lines=verbose, jobs=jobs) as live,
+        _directory(resume) as directory,
+        Live(first.iterations, quiet=False, verbose=verbose, lines=verbose, jobs=jobs) as live,
     ):
-        agreements = run_on_all(plans, registers(ctx), directory, live.emit)
+        agreements = run_on_all(plans, repeat, registers(ctx), directory, live.emit, begin)
     if as_json:
-        pinned = plans[0].at_scale(agreements[0].rate_scale)
+        pinned = first.at_scale(agreements[0].rate_scale)
         figures = [{**asdict(agreement), "within": agreement.within} for agreement in agreements]
         more = {} if len(figures) == 1 else {"agreements": figures}
         print_json("compare-engines", experiment=pinned.document(), agreement=figures[0], **more)
@@ -71,24 +78,14 @@ def compare_engines(
         print_text("\n\n".join(shown(agreement) for agreement in agreements))
 
 
-def _compare_many(
-    ctx: click.Context,
-    names: tuple[str, str],
-    values: Mapping[str, object],
-    many: str,
-    resume: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    if ctx.params["experiment"] is not None:
-        raise click.BadParameter("brings its own experiments.", ctx=ctx, param_hint=f"--{many}")
-    engines = registers(ctx)["engine"]
-    if unknown := [name for name in names if name not in engines]:
-        raise InputError(
-            f"--engines: there is no engine {unknown[0]!r}; known are: {', '.join(sorted(engines))}."
-        )
-    with raised_signals():
-        compare_cases(names, registers(ctx), values, quick=many == "quick", resume=resume, as_json=as_json)
+@contextmanager
+def _directory(resume: Path | None) -> Iterator[Path]:
+    """That of the study: a new one under runs/, or one to go on with."""
+    if resume is not None:
+        yield resume
+        return
+    with study_directory("compare-engines") as directory:
+        yield directory
 
 
 def shown(agreement: Agreement) -> str:

@@ -44,10 +44,13 @@ from railweave.framework.results.directory import write_whole
         "railweave compare --router hscore,spray --fault 'at=iter:3 down rail:1' --plot routers.svg",
         "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 5",
         "railweave compare --jobs --repeat 1 --collective all-to-all",
-        "railweave compare --engines emulation,fluid --all --resume rows.jsonl",
+        "railweave compare --engines emulation,packet,fluid --quick --repeat 3",
     ),
 )
-@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Runs of each variant.")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=3, show_default=True,
+    help="Runs of each variant; with --engines 1 unless given.",
+)  # fmt: skip
 @click.option(
     "--modes",
     default="feedback",
@@ -64,8 +67,8 @@ from railweave.framework.results.directory import write_whole
 @click.option(
     "--engines",
     metavar="A,B,...",
-    help="Run the experiment once on each of emulation,packet,fluid, at the rate scale of the first, and "
-    "compare each with the one before.",
+    help="Run the experiment on each of emulation,packet,fluid, at the rate scale of the first, and compare "
+    "each with the one before.",
 )
 @click.option(
     "--all",
@@ -80,9 +83,9 @@ from railweave.framework.results.directory import write_whole
 @click.option("--quick", "many", flag_value="quick", help="With --engines: eight combinations of --all.")
 @click.option(
     "--resume",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="With --all or --quick: a file of rows (JSON lines) to go on with and to add rows to.",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="With --engines: the directory of an earlier comparison, to go on with what it lacks.",
 )
 @json_command
 def compare(

@@ -1,10 +1,10 @@
 """One experiment on two engines, compared: how far apart their times, scores, reroutes and choices are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 from statistics import median
-from typing import Self
+from typing import Any, Self
 
 from railweave.framework.errors import InputError
 from railweave.framework.judging.rows import REPAIRS, ended_by
@@ -20,27 +20,15 @@ from railweave.framework.results.result import RunResult
 
 TIMES, OF_FAULT, OF_FAULT_S = 0.10, 0.25, 0.5
 """Share by which medians may differ; share or emulated seconds by which the iteration of the fault may."""
+CLOSE, FAR, MOST_AGREE = 0.03, 0.10, 0.9
+"""Share by which a model of packets may differ from the median of a lab's runs unless it lies among them; by
+which none should; and share of the cases that should agree like that."""
+BEFORE, FAULT, AFTER = "before", "fault", "after"
+VERDICTS: tuple[Verdict, ...] = ("pass", "degraded", "invalid")
 STANDS_OUT = 1.1
 """Ratio to the median of its like from which an element has carried more than they."""
 PREDICTED = 0.15
 """Share of the prediction by which an iteration may differ before the verdict says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Iterations of one part of a run on both engines, the first and the second.
-
-    `name`: before, fault, after (before the fault, the iteration that the fault met, and the ones that began
-    after the last reroute); of several jobs NAME alone and NAME together. `declared_us`: medians, None where
-    there is no such iteration; `difference`: the second over the first, less 1; `within`: whether that is as
-    little as it has to be; both None where nothing is compared.
-    """
-
-    name: str
-    iterations: tuple[int, int]
-    declared_us: tuple[float | None, float | None]
-    difference: float | None
-    within: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +53,83 @@ class CongestionFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """How an experiment came out on two `engines`, at the `rate_scale` of the first.
+class Observation:
+    """What of a run is compared with runs of the same experiment on other engines.
 
-    `score_difference`: the largest at the end, of a switch or, where there is none, of a link. `reroute_s`:
-    emulated seconds from the last fault to the first changed routes. `chosen`: which element of the kind
-    that the first fault hit carried most, None where none stands out or there was no reroute.
+    `times_us`: declared times of the iterations of every stage: before, fault, after (before the fault, the
+    iteration that the fault met, and the ones that began after the last reroute); of several jobs the
+    medians NAME alone and NAME together. `scores`: those below 1 at the end, of switches or, where there are
+    none, of links. `reroute_s`: emulated seconds from the last fault to the first changed routes. `chosen`:
+    which element of the kind that the first fault hit carried most, None where none stands out or there was
+    no reroute. `latency_s`: of packets, as an engine with packets measured it; `starts_s`: when each of
+    several jobs began its first iteration in company, after the first of them. Both by the run's clock.
     """
+
+    rate_scale: float
+    verdict: Verdict
+    times_us: Mapping[str, Sequence[float]]
+    scores: Mapping[str, float]
+    reroute_s: float | None
+    chosen: str | None
+    latency_s: float | None
+    starts_s: Sequence[float]
+    congestion: CongestionFigures
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """From what `asdict` makes of one."""
+        congestion = document["congestion"]
+        pauses = congestion["pauses"] and PauseFigures(**congestion["pauses"])
+        return cls(**{**document, "congestion": CongestionFigures(**{**congestion, "pauses": pauses})})
+
+
+def observed(result: RunResult) -> Observation:
+    """Of a result with one size."""
+    latency_us = result.fabric.packet_latency_us
+    return Observation(
+        rate_scale=result.fabric.rate_scale,
+        verdict=result.fidelity.verdict,
+        times_us=_times_of_jobs(result) if result.jobs else _times_of_parts(result),
+        scores={item.name: item.h_score for item in (result.elements or result.links) if item.h_score != 1},
+        reroute_s=_reroute_s(result),
+        chosen=_chosen(result),
+        latency_s=None if latency_us is None else latency_us * 1e-6,
+        starts_s=_starts_s(result),
+        congestion=CongestionFigures.of(result),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Iterations of one stage (`Observation`) on both engines, the first and the second.
+
+    `iterations`: how many of them there are in all runs; `runs_us`: declared medians of every run;
+    `declared_us`: the medians of these, None where there is none; `difference`: the second over the first,
+    less 1; `within`: whether that is as little as it has to be; both None where nothing is compared.
+    """
+
+    name: str
+    iterations: tuple[int, int]
+    declared_us: tuple[float | None, float | None]
+    difference: float | None
+    within: bool | None
+    runs_us: tuple[tuple[float, ...], tuple[float, ...]]
+
+    @property
+    def as_measured(self) -> bool | None:
+        """Whether the second engine is within CLOSE of the first one's median, or inside its runs; None where
+        nothing is compared, and of the fault's own iteration, which depends on the moment it met."""
+        ours, theirs = self.runs_us[0], self.declared_us[1]
+        if self.difference is None or theirs is None or self.name == FAULT:
+            return None
+        return abs(self.difference) <= CLOSE or min(ours) <= theirs <= max(ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How an experiment came out on two `engines`, at the `rate_scale` of the first: medians of all runs on
+    each. `score_difference`: the largest at the end of the first runs, whose `reroute_s` and `chosen`
+    (`Observation`) these are; `verdicts`: the worst of each engine's."""
 
     engines: tuple[str, str]
     rate_scale: float
@@ -88,61 +146,73 @@ class Agreement:
         return all(stage.within is not False for stage in self.stages)
 
 
-def agreement(engines: tuple[str, str], results: tuple[RunResult, RunResult]) -> Agreement:
-    """Compare the results of one experiment on two engines. Raises InputError for a sweep of sizes and for
-    different rate scales, at which times of faults mean different things."""
-    first, second = results
-    scale = first.fabric.rate_scale
-    if abs(second.fabric.rate_scale / scale - 1) > 1e-9:
-        raise InputError(
-            f"rate_scale: {scale:g} and {second.fabric.rate_scale:g}, so that faults and health met "
-            "different moments of the traffic. Run both at one scale."
-        )
-    if any(len({row.size_bytes for row in result.summaries if row.job == 0}) > 1 for result in results):
-        raise InputError("size: engines are compared at one size. Give one, such as --size 1M.")
+Observations = Sequence[Observation]
+
+
+def agreement(engines: tuple[str, str], runs: tuple[Observations, Observations]) -> Agreement:
+    """Compare runs of one experiment on two engines. Raises InputError for different rate scales, at which
+    times of faults mean different things."""
+    first, second = runs[0][0], runs[1][0]
+    scale = first.rate_scale
+    for other in (*runs[0], *runs[1]):
+        if abs(other.rate_scale / scale - 1) > 1e-9:
+            raise InputError(
+                f"rate_scale: {scale:g} and {other.rate_scale:g}, so that faults and health met different "
+                "moments of the traffic. Run both at one scale."
+            )
+    names = [
+        name for name in first.times_us
+        if name not in (FAULT, AFTER) or any(run.times_us.get(name) for run in (*runs[0], *runs[1]))
+    ]  # fmt: skip
+    known = {**first.scores, **second.scores}
+    scores = [abs(first.scores.get(name, 1.0) - second.scores.get(name, 1.0)) for name in known]
+    ours, theirs = (max((run.verdict for run in of_one), key=VERDICTS.index) for of_one in runs)
     return Agreement(
         engines=engines,
         rate_scale=scale,
-        stages=tuple(_of_jobs(first, second) if first.jobs else _of_one(first, second)),
-        score_difference=_score_difference(first, second),
-        reroute_s=(_reroute_s(first), _reroute_s(second)),
-        chosen=(_chosen(first), _chosen(second)),
-        verdicts=(first.fidelity.verdict, second.fidelity.verdict),
-        congestion=(CongestionFigures.of(first), CongestionFigures.of(second)),
+        stages=tuple(_stage(name, runs, scale) for name in names),
+        score_difference=max(scores, default=0.0),
+        reroute_s=(first.reroute_s, second.reroute_s),
+        chosen=(first.chosen, second.chosen),
+        verdicts=(ours, theirs),
+        congestion=(first.congestion, second.congestion),
     )
 
 
-def _of_one(first: RunResult, second: RunResult) -> Iterator[Stage]:
-    parts_by_engine = parts_of(first), parts_of(second)
-    slack = {"fault": (OF_FAULT, OF_FAULT_S * 1e6 * first.fabric.rate_scale)}
-    for name in parts_by_engine[0]:
-        rows = [parts[name] for parts in parts_by_engine]
-        if name == "before" or any(rows):
-            times = [[row.declared_time_us for row in some] for some in rows]
-            yield _stage(name, times[0], times[1], *slack.get(name, (TIMES, 0.0)))
+def _stage(name: str, runs: tuple[Observations, Observations], scale: float) -> Stage:
+    times = [[run.times_us.get(name, ()) for run in of_one] for of_one in runs]
+    ours, theirs = (tuple(median(run) for run in of_one if run) for of_one in times)
+    counts = (sum(map(len, times[0])), sum(map(len, times[1])))
+    if not ours or not theirs:
+        middles = median(ours) if ours else None, median(theirs) if theirs else None
+        return Stage(name, counts, middles, None, None, (ours, theirs))
+    first, second = median(ours), median(theirs)
+    part, us = (OF_FAULT, OF_FAULT_S * 1e6 * scale) if name == FAULT else (TIMES, 0.0)
+    within = abs(second - first) <= max(part * first, us)
+    return Stage(name, counts, (first, second), second / first - 1, within, (ours, theirs))
 
 
-def _of_jobs(first: RunResult, second: RunResult) -> Iterator[Stage]:
-    scale = first.fabric.rate_scale
-    for first_job, second_job in zip(first.jobs, second.jobs, strict=True):
-        for name, pair in (
-            ("alone", (first_job.alone_us, second_job.alone_us)),
-            ("together", (first_job.together_us, second_job.together_us)),
-        ):
-            times = [[] if us is None else [us * scale] for us in pair]
-            yield _stage(f"{first_job.name} {name}", times[0], times[1], TIMES, 0.0)
+def _times_of_parts(result: RunResult) -> dict[str, list[float]]:
+    return {name: [row.declared_time_us for row in rows] for name, rows in parts_of(result).items()}
 
 
-def _stage(name: str, first: Sequence[float], second: Sequence[float], part: float, us: float) -> Stage:
-    counts, middles = (
-        (len(first), len(second)),
-        [median(times) if times else None for times in (first, second)],
-    )
-    ours, theirs = middles
-    if ours is None or theirs is None:
-        return Stage(name, counts, (ours, theirs), None, None)
-    apart = abs(theirs - ours)
-    return Stage(name, counts, (ours, theirs), theirs / ours - 1, apart <= part * ours or apart <= us)
+def _times_of_jobs(result: RunResult) -> dict[str, list[float]]:
+    scale = result.fabric.rate_scale
+    return {
+        f"{job.name} {name}": [] if us is None else [us * scale]
+        for job in result.jobs
+        for name, us in (("alone", job.alone_us), ("together", job.together_us))
+    }
+
+
+def _starts_s(result: RunResult) -> list[float]:
+    """Of the jobs that began any iteration in company."""
+    begun = [[row.t_s for row in result.rows if row.job == job.job and row.iteration is not None]
+             for job in result.jobs]  # fmt: skip
+    if not begun or not all(begun):
+        return []
+    first = min(map(min, begun))
+    return [min(times) - first for times in begun]
 
 
 def _breaking(result: RunResult) -> list[FaultFigures]:
@@ -160,14 +230,7 @@ def parts_of(result: RunResult) -> dict[str, list[Row]]:
     before = [row for row in rows if ended_by(row, since_s)]
     later = rows[len(before) :]
     last_s = max([since_s, *(reroute.t_s for reroute in result.reroutes)])
-    return {"before": before, "fault": later[:1], "after": [row for row in later[1:] if row.t_s >= last_s]}
-
-
-def _score_difference(first: RunResult, second: RunResult) -> float:
-    scores = [
-        {item.name: item.h_score for item in (result.elements or result.links)} for result in (first, second)
-    ]
-    return max((abs(score - scores[1].get(name, 1.0)) for name, score in scores[0].items()), default=0.0)
+    return {BEFORE: before, FAULT: later[:1], AFTER: [row for row in later[1:] if row.t_s >= last_s]}
 
 
 def _reroute_s(result: RunResult) -> float | None:

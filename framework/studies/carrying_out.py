@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -96,6 +96,7 @@ def carry_out(
     retry_failed: bool = False,
     mix_versions: bool = False,
     add: Iterable[Row] = (),
+    differing: Sequence[str] = COMPARED,
     on_begin: Callable[[], None] = lambda: None,
     on_point: Callable[[Point], None] = lambda point: None,
     on_row: Callable[[Point, Row], Row] = lambda point, row: row,
@@ -103,8 +104,8 @@ def carry_out(
 ) -> Tally:
     """Compute the points of a study, or the first `limit`, that its ledger lacks. Points on labs, or without
     `workers` all, run in turn in this process, by `run_here`, while no worker computes, unless workers run
-    labs; points that are compared run at one rate scale. `add`: rows of the same study from elsewhere; the
-    ones the ledger lacks are kept first.
+    labs; points that are compared run at one rate scale: those that differ in the keys `differing` alone.
+    `add`: rows of the same study from elsewhere; the ones the ledger lacks are kept first.
 
     `on_begin` is called once no other process can write to the study; `on_point` before a point runs here;
     `on_row` with each row, for the row that is kept.
@@ -118,7 +119,7 @@ def carry_out(
             _add(ledger, others, known(directory / ROWS, study.name, None))
         found = known(directory / ROWS, study.name, None if mix_versions else version)
         tally = Tally(_wanted(study, limit), versions=found.others, cut_bytes=ledger.cut)
-        labs = _Labs(study, directory, registers, version)
+        labs = _Labs(study, directory, registers, version, differing)
         kept = _Kept(ledger, version, tally, labs, on_row, on_progress)
         for point in _missing(study, found, tally, limit, retry_failed=retry_failed):
             task = Task(point.id, *study.keys(point), study.written)
@@ -239,9 +240,16 @@ class _Labs:
     """Points on labs. Those that are compared have the rate scale of the first of them; one that runs here
     leaves its run directory, named by what is different in it."""
 
-    def __init__(self, study: Study, directory: Path, registers: Registers, version: str) -> None:
+    def __init__(
+        self,
+        study: Study,
+        directory: Path,
+        registers: Registers,
+        version: str,
+        differing: Sequence[str],
+    ) -> None:
         self._study, self._directory, self._registers = study, directory, registers
-        self._version = version
+        self._version, self._differing = version, differing
         self._alike: dict[str, str] = {}
         """What each point is compared with, by its id."""
         self._waiting: set[str] = set()
@@ -258,7 +266,7 @@ class _Labs:
             plan = task.plan(self._registers)
         except RailweaveError:
             return task
-        alike = self._alike[task.id] = _alike(plan)
+        alike = self._alike[task.id] = _alike(plan, self._differing)
         if plan.experiment.rate_scale != "auto":
             return task
         if alike in self._scales:
@@ -275,7 +283,7 @@ class _Labs:
 
         def run(plan: Plan) -> RunResult:
             nonlocal made
-            alike = self._alike[point.id] = _alike(plan)
+            alike = self._alike[point.id] = _alike(plan, self._differing)
             if plan.experiment.rate_scale == "auto" and alike in self._scales:
                 plan = plan.at_scale(self._scales[alike])
             made = RunDirectory.create(_new(runs / _name(self._study, point)), "")
@@ -294,9 +302,9 @@ class _Labs:
         return {**row, "alike": alike}
 
 
-def _alike(plan: Plan) -> str:
+def _alike(plan: Plan, differing: Sequence[str]) -> str:
     """The same for plans that are compared with each other."""
-    document: dict[str, Any] = {k: v for k, v in plan.document().items() if k not in COMPARED}
+    document: dict[str, Any] = {k: v for k, v in plan.document().items() if k not in differing}
     return sha256(dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

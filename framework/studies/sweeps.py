@@ -19,6 +19,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.directory import write_whole
 from railweave.framework.studies.answers import Answer, answers, sentence
 from railweave.framework.studies.carrying_out import (
+    COMPARED,
     ROWS,
     SWEEP,
     RunHere,
@@ -134,10 +135,12 @@ def carried_out(
     mix_versions: bool = False,
     add: Path | None = None,
     here: bool = False,
+    differing: Sequence[str] = COMPARED,
     **told: Callable[..., Any],
 ) -> SweepResult:
     """Compute what the directory of a study lacks, and say what its rows say. `add`: a file of rows from
-    elsewhere. `here`: all points run in this process, in turn, as those on labs do. `told`: what `carry_out`
+    elsewhere. `here`: all points run in this process, in turn, as those on labs do. `differing`: as
+    `carry_out` has it; `told`: what `carry_out`
     calls meanwhile. Raises InputError before anything runs, RunFailedError where rows cannot be kept."""
     check(sweep, registers)
     others = [] if add is None else _rows_of(add, sweep.study.name)
@@ -151,7 +154,7 @@ def carried_out(
         tally = carry_out(
             sweep.study, directory, registers, computing, run_here,
             limit=limit, retry_failed=retry_failed, mix_versions=mix_versions, add=others,
-            on_begin=lambda: _write(sweep, directory), **told,
+            differing=differing, on_begin=lambda: _write(sweep, directory), **told,
         )  # fmt: skip
     return answered(sweep, directory, tally, mix_versions=mix_versions)
 

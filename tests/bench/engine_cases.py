@@ -1,22 +1,15 @@
-"""What two engines are compared on: fabrics of 16 GPUs with every router that serves them, under a degraded
+"""What engines are compared on: fabrics of 16 GPUs with every router that serves them, under a degraded
 element, a link that is down, and two jobs; and scenarios drawn from seeds that make routers choose."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from railweave.bench.row_file import RowFile
-from railweave.framework.errors import RunFailedError
-from railweave.framework.experiment.plan import Plan, build_fabric, load_plan
-from railweave.framework.judging.agreement import Agreement
+from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import Registers
-from railweave.framework.results.directory import RunDirectory
 from railweave.framework.studies.shared_rails import jobs_sharing
-from railweave.framework.studies.two_engines import run_both
 
 DEGRADED, DOWN, JOBS = "degraded", "link down", "two jobs"
 SCENARIOS = (DEGRADED, DOWN, JOBS)
@@ -60,18 +53,6 @@ class Case:
     @property
     def name(self) -> str:
         return f"{self.fabric} {self.router} {self.scenario}"
-
-
-@dataclass(frozen=True, slots=True)
-class Row(Case):
-    """A case and how the engines agree on it; `failed`: why there is no agreement, empty where there is."""
-
-    agreement: Agreement | None
-    failed: str = ""
-
-    @property
-    def case(self) -> Case:
-        return Case(self.fabric, self.router, self.scenario)
 
 
 def cases(registers: Registers, quick: bool) -> Iterator[Case]:
@@ -122,47 +103,3 @@ def keys_of(case: Case, registers: Registers) -> dict[str, object]:
     slow = SLOW_RAIL if rails else SLOW_CABLE.format(link)
     fault = slow if case.scenario == DEGRADED else f"down link:{link}"
     return {**keys, "iterations": ITERATIONS, "faults": [f"at=iter:{BEFORE} {fault}"]}
-
-
-def compared(
-    engines: tuple[str, str],
-    registers: Registers,
-    changed: Mapping[str, object],
-    *,
-    quick: bool,
-    resume: Path | None,
-    progress: Callable[[str], None],
-) -> Iterator[Row]:
-    """A row for each case, as it is measured. `changed`: keys that win over those of the cases. `resume`: a
-    file of rows as JSON lines; what is there and did not fail is taken from it, what is measured is added.
-    Raises InputError where it has rows of other engines or keys."""
-    options = " ".join([",".join(engines), *(f"{key}={changed[key]}" for key in sorted(changed))])
-    with ExitStack() as stack:
-        file = stack.enter_context(RowFile(resume, Row, f"compare --engines {options}")) if resume else None
-        kept_rows = {row.case: row for row in file.rows} if file else {}
-        todo = list(cases(registers, quick))
-        for number, case in enumerate(todo, 1):
-            progress(f"{number}/{len(todo)} {case.name}")
-            row = kept_rows.get(case)
-            if row is None or row.failed:
-                row = _measured(case, engines, registers, changed)
-                if file:
-                    file.add(row)
-            yield row
-
-
-def _measured(
-    case: Case, engines: tuple[str, str], registers: Registers, changed: Mapping[str, object]
-) -> Row:
-    keys = {**keys_of(case, registers), **changed}
-    first, second = (load_plan(None, {**keys, "engine": name}, registers) for name in engines)
-    plans: tuple[Plan, Plan] = first, second
-    try:
-        agreement = run_both(plans, registers, _directory)
-    except RunFailedError as error:
-        return Row(case.fabric, case.router, case.scenario, None, str(error))
-    return Row(case.fabric, case.router, case.scenario, agreement)
-
-
-def _directory(engine: str) -> RunDirectory:
-    return RunDirectory.create(None, f"compare-{engine}")

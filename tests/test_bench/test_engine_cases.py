@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import railweave as rw
-from railweave.bench import engine_cases
+from railweave.bench import engine_table
 from railweave.bench.engine_cases import (
     DEGRADED,
     DOWN,
@@ -26,6 +26,7 @@ from railweave.framework.cli import main
 from railweave.framework.errors import TransportError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.registry import Registers
+from railweave.framework.runs import runner
 from tests.fakes.stand_in_engines import with_stand_ins
 
 FEW = [
@@ -43,7 +44,7 @@ def registers() -> Registers:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engine_cases, "cases", lambda registers, quick: FEW[:2] if quick else FEW)
+    monkeypatch.setattr(engine_table, "cases", lambda registers, quick: FEW[:2] if quick else FEW)
     yield
 
 
@@ -111,30 +112,49 @@ def test_one_line_for_each_pair_and_each_drawn_scenario(registers: Registers) ->
 
 @pytest.mark.usefixtures("few")
 def test_a_comparison_goes_on_where_it_was(registers: Registers, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = called(registers, "--quick", "--resume", "rows.jsonl", "--json")
-    kept = Path("rows.jsonl").read_text().splitlines()
-    assert len(kept) == 3 and len(json.loads(first.stdout)["rows"]) == 2
+    """A run that fails is run again; what it has does not count for another size."""
+    first = called(registers, "--quick", "--resume", "study", "--json")
+    kept = Path("study/rows.jsonl")
+    assert len(kept.read_text().splitlines()) == 1 + 4 and len(json.loads(first.stdout)["rows"]) == 2
 
     def fails(*_: object) -> None:
-        raise TransportError("engine slower: it broke")
+        raise TransportError("it broke")
 
-    monkeypatch.setattr(engine_cases, "run_both", fails)
-    again = called(registers, "--all", "--resume", "rows.jsonl", "--json")
-    rows = json.loads(again.stdout)["rows"]
+    with monkeypatch.context() as broken:
+        broken.setattr(runner, "run", fails)
+        rows = json.loads(called(registers, "--all", "--resume", "study", "--json").stdout)["rows"]
     assert rows[:2] == json.loads(first.stdout)["rows"]
-    assert rows[2]["agreement"] is None and rows[2]["failed"] == "engine slower: it broke"
-    larger = called(registers, "--all", "--resume", "rows.jsonl", "--size", "4M")
-    assert larger.exit_code == 2 and "it has rows of study 'compare --engines fluid,slower'" in larger.output
-    Path("rows.jsonl").write_text("{}\n")
-    wrong = called(registers, "--all", "--resume", "rows.jsonl")
-    assert wrong.exit_code == 2 and "--resume rows.jsonl holds no rows of a study" in wrong.output
+    assert rows[2]["agreement"] is None and rows[2]["failed"] == "engine fluid: it broke"
+    again = called(registers, "--all", "--resume", "study", "--json")
+    assert [row["failed"] for row in json.loads(again.stdout)["rows"]] == ["", "", ""]
+    assert len(kept.read_text().splitlines()) == 1 + 4 + 2 + 2
+    larger = called(registers, "--quick", "--resume", "study", "--size", "4M")
+    assert larger.exit_code == 0 and len(kept.read_text().splitlines()) == 1 + 4 + 2 + 2 + 4
+    kept.write_text("{}\n")
+    wrong = called(registers, "--all", "--resume", "study")
+    assert wrong.exit_code == 2 and "study/rows.jsonl holds no rows of a study" in wrong.output
+
+
+@pytest.mark.usefixtures("few")
+def test_three_engines_and_runs_are_shown_by_stage_and_judged(registers: Registers) -> None:
+    """`fluid` has the latency of `late` and is as fast; `slower` takes five fourths of that."""
+    words = ("compare", "--engines", "late,fluid,slower", "--quick", "--repeat", "2")
+    shown = CliRunner().invoke(main, [*words], obj=registers, prog_name="railweave")
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    head = ["case", "stage", "late", "us", "fluid", "us", "apart", "slower", "us", "apart"]
+    assert lines[0].split() == head
+    assert lines[1].split()[:4] == ["rail-only", "hscore", "degraded", "before"]
+    judged = [line for line in lines if "cases that pass on" in line]
+    assert judged[0].startswith("fluid: 2 of 2 cases that pass on late agree")
+    assert judged[1].startswith("slower: 0 of 2 cases that pass on fluid agree, 0 of ")
+    assert "by more than 10 % apart: rail-only hscore degraded before +2" in judged[1]
 
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--resume", "a"], "needs --all or --quick"),
         (["--all", "e.yaml"], "brings its own experiments"),
         (["--all", "--router", "spray"], "Invalid value for --router: --all brings its own"),
         (["--quick", "--topology", "torus"], "Invalid value for --topology: --quick brings its own"),

@@ -20,7 +20,7 @@ from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import IterationResult
 from railweave.framework.registry import Registers
 from railweave.framework.runs import runner
-from railweave.framework.studies.two_engines import run_both
+from railweave.framework.studies.between_engines import run_on_all
 from tests.fakes.stand_in_engines import with_stand_ins
 
 
@@ -55,8 +55,11 @@ def test_the_command_prints_a_table_and_json(
     assert lines[0].split() == ["iterations", "fluid:", "slower:", "fluid", "slower", "apart", "within"]
     assert [line.split()[0] for line in lines[1:4]] == ["before", "fault", "after"]
     assert "+25.0 %  NO" in lines[1]
-    runs = sorted(path.name.partition("-compare-")[2] for path in Path("runs").iterdir())
-    assert runs == ["fluid", "slower"]
+    (study,) = Path("runs").iterdir()
+    runs = sorted(path.name for path in (study / "runs").iterdir())
+    assert runs == ["engine=fluid", "engine=slower"]
+    again = called(registers, "--engines", "fluid,slower", "--iterations", "6", "--resume", str(study))
+    assert again.stdout == shown.stdout and again.stderr == ""  # nothing ran
     three = called(registers, "--engines", "late,fluid,slower", "--iterations", "6", "--fault", "none")
     assert three.exit_code == 0, three.output
     heads = [line.split()[1:3] for line in three.stdout.splitlines() if line.startswith("iterations")]
@@ -74,7 +77,8 @@ def test_the_command_prints_a_table_and_json(
         (["--engines", "fluid"], "expects two or more different ones, such as emulation,fluid (got fluid)"),
         (["--engines", "fluid,fluid"], "(got fluid, fluid)"),
         (["--engines", "fluid,flood"], "flood"),
-        (["--engines", "fluid,slower", "--repeat", "2"], "means nothing with --engines"),
+        (["--engines", "fluid,slower", "--modes", "oracle"], "means nothing with --engines"),
+        (["--engines", "fluid,slower", "--size", "1M:4M:x2"], "at one size"),
         (["--engines", "fluid,slower", "--engine", "fluid"], "means nothing with --engines"),
         (["--engines", "fluid,slower", "--program", "true"], "no hosts"),
     ],
@@ -85,7 +89,7 @@ def test_what_means_nothing_is_refused_before_anything_runs(
     monkeypatch.chdir(tmp_path)
     shown = called(registers, *words)
     assert shown.exit_code == 2 and message in shown.output
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("runs/*"))
 
 
 # -- predictions -----------------------------------------------------------------------------------------
@@ -182,7 +186,7 @@ def test_the_model_takes_the_latency_that_was_measured(registers: Registers) -> 
     assert without.rows[0].time_us < 0.99 * predicted.rows[0].time_us
 
 
-def test_congestion_is_printed_as_far_as_engines_know_it(registers: Registers) -> None:
+def test_congestion_is_printed_as_far_as_engines_know_it(registers: Registers, tmp_path: Path) -> None:
     """Three GPUs send to a fourth at once: `packet` pauses the three links and marks packets, `fluid` has no
     notion of either. Equal flows, so that ranks are served alike on both."""
     keys: dict[str, Any] = {
@@ -190,8 +194,10 @@ def test_congestion_is_printed_as_far_as_engines_know_it(registers: Registers) -
         "iterations": 2, "faults": "none", "registers": registers,
     }  # fmt: skip
     options = {"name": "packet", "pfc": True, "marks": "on", "xoff": "64K"}
-    packets, flows = (rw.load(**keys, engine=engine) for engine in (options, "fluid"))
-    compared = run_both((packets, flows), registers, lambda name: None)
+    plans = {
+        name: rw.load(**keys, engine=engine) for name, engine in (("packet", options), ("fluid", "fluid"))
+    }
+    (compared,) = run_on_all(plans, 1, registers, tmp_path)
     ours, theirs = compared.congestion
     assert ours.pauses is not None and ours.pauses.links == 3 and 0 < (ours.marked or 0) < 1
     assert (theirs.pauses, theirs.marked, theirs.cnps) == (None, None, None)
