@@ -10,7 +10,7 @@ from typing import Any
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.engines import DEFAULT, predicting
 from railweave.framework.experiment.plan import Plan, from_document
-from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.judging.agreement import Agreement, Observation, agreement, observed
 from railweave.framework.model.events import RunEvent
 from railweave.framework.registry import Registers
@@ -70,7 +70,7 @@ def cases_on_engines(
         ENGINE: list(engines),
     }
     value = {"name": NAME, "experiment": dict(changed), "axes": axes, "repeats": repeat}
-    return sweep_of(Settings(NAME, value, written=True), NAME)
+    return sweep_of(LayeredSettings(NAME, value, written=True), NAME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
     size = packet["size"]
     end = now + np.int64(size * link["ps_per_byte"] + 0.5)
     if EXTRAS and s.globals[SWITCHING] == TOKEN_BUCKETS:  # one packet after the other, at different times
-        end = max(end - now + max(link["busy"], now - s.globals[CREDIT]), now + 1)
+        end = np.int64(max(end - now + max(link["busy"], now - s.globals[CREDIT]), now + 1))
     link["busy"] = end
     link["sending"] = size
     link["sent_bytes"] += size

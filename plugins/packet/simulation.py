@@ -101,9 +101,7 @@ class Settings:
     def extras(self) -> bool:
         """As layout.EXTRAS."""
         queues = self.trimming or self.marks_leaving or self.buffers.flags
-        return bool(
-            queues or self.adaptive or self.cut_through or self.fair or self.credit is not None
-        )
+        return bool(queues or self.adaptive or self.cut_through or self.fair or self.credit is not None)
 
 
 @dataclass(frozen=True, slots=True)

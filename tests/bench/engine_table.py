@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from railweave.bench.engine_cases import JOBS, SCENARIOS, Case, cases, keys_of
-from railweave.framework.cli._context import print_json, table
+from railweave.framework.cli._context import print_json, print_text, table
 from railweave.framework.cli._engines import percent
 from railweave.framework.judging.agreement import CLOSE, FAR, MOST_AGREE, Agreement, Stage
 from railweave.framework.registry import Registers
@@ -58,7 +58,7 @@ def compare_cases(
             print_json("compare-engines-many", rows=[_document(*line) for line in lines])
         elif lines:
             by_stage = repeat > 1 or len(engines) > 2
-            click.echo("\n".join(_by_stage(lines, engines) if by_stage else _by_case(lines)))
+            print_text("\n".join(_by_stage(lines, engines) if by_stage else _by_case(lines)))
 
 
 def _document(case: Case, compared: Compared) -> dict[str, Any]:
