@@ -17,8 +17,8 @@ from railweave.framework.cli._live import Live
 from railweave.framework.cli._options import overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli._study import study_directory
+from railweave.framework.cli._summary import declared_time
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.parameters import units
 
 MEANINGLESS = ("modes", "two_jobs", "engine")
 """Options that say what `--engines` says, or nothing next to it."""
@@ -92,7 +92,7 @@ def shown(agreement: Agreement) -> str:
     """The agreement as a table and lines."""
     first, second = agreement.engines
     cells = [
-        (stage.name, *map(str, stage.iterations), *map(_declared, stage.declared_us),
+        (stage.name, *map(str, stage.iterations), *map(declared_time, stage.declared_us),
          percent(stage.difference), {None: "-", True: "yes", False: "NO"}[stage.within])
         for stage in agreement.stages
     ]  # fmt: skip
@@ -130,10 +130,6 @@ def _pair(label: str, pair: Sequence[str | None], nothing: str = "none") -> list
     if pair[0] is None and pair[1] is None:
         return []
     return [f"{label}: {pair[0] or nothing} and {pair[1] or nothing}"]
-
-
-def _declared(us: float | None) -> str:
-    return "-" if us is None else units.time(us * 1e-6)
 
 
 def percent(part: float | None) -> str:

@@ -49,7 +49,7 @@ def _of_one(result: RunResult) -> list[str]:
 def _predicted(result: RunResult) -> list[str]:
     """Every iteration next to its prediction, if there is one."""
     cells = [
-        (row.iteration, _seconds(row.time_us), _seconds(row.predicted_us),
+        (row.iteration, declared_time(row.time_us), declared_time(row.predicted_us),
          f"{100 * (row.time_us / row.predicted_us - 1):+.1f} %")
         for row in result.rows
         if row.iteration is not None and row.predicted_us is not None
@@ -64,7 +64,7 @@ def _of_jobs(result: RunResult) -> list[str]:
         if (job_result := result.of_job(job.job)).rows:
             lines += [f"job {job.name}, {job.fidelity.verdict}", *_of_one(job_result), ""]
     cells = [
-        (job.name, len(job.ranks), *(_seconds(us) for us in (job.alone_us, job.together_us)),
+        (job.name, len(job.ranks), *(declared_time(us) for us in (job.alone_us, job.together_us)),
          "-" if job.interference is None else f"{job.interference:.2f}",
          "failed" if job.error else job.fidelity.verdict)
         for job in result.jobs
@@ -84,7 +84,7 @@ def _of_jobs(result: RunResult) -> list[str]:
     return lines
 
 
-def _seconds(us: float | None) -> str:
+def declared_time(us: float | None) -> str:
     return "-" if us is None else units.time(us * 1e-6)
 
 

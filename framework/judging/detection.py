@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.events import RoutesChanged
-from railweave.framework.model.names import element_name, link_title
+from railweave.framework.model.names import Scores, element_name, link_title
 from railweave.framework.results.figures import Accuracy
-
-Scores = NDArray[np.floating]
 
 PUBLISHED_WITHIN = 0.3
 ALLOWED_PACKETS, ALLOWED_S = 24, 0.25

@@ -13,6 +13,8 @@ Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
 Marks = NDArray[np.uint64]
+Lists = tuple[Int64, Int64]
+"""(n+1,) where each of n lists begins, and what they hold."""
 
 DTYPES: dict[Any, type[np.generic]] = {
     noun: dtype

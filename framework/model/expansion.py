@@ -3,15 +3,12 @@
 import numpy as np
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import Bool, Int64, distinct, spread
+from railweave.framework.model.arrays import Bool, Int64, Lists, distinct, spread
 from railweave.framework.model.routes import starts
 from railweave.framework.model.schedule import Schedule
 
 MOST_LISTED = 1 << 23
 """The most transfers and waits of a list, together; a transport keeps a Python number for each."""
-
-Lists = tuple[Int64, Int64]
-"""(n+1,) where each of n lists begins, and what they hold."""
 
 
 def expanded(schedule: Schedule, kept: Bool) -> Schedule:

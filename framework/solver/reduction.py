@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.model.arrays import Bool, Float, Int64, distinct, spread
+from railweave.framework.model.arrays import Bool, Float, Int64, Lists, distinct, spread
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import NetworkState, Quotient, network_of
@@ -15,8 +15,6 @@ from railweave.framework.solver.symmetry import Places, beside, classes, size_ma
 from railweave.framework.solver.tasks import Tasks
 
 Column = TypeVar("Column", Int64, Float)
-Lists = tuple[Int64, Int64]
-"""(n+1,) where each of n lists begins, and what they hold."""
 
 
 def quotients(

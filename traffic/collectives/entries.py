@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from railweave.framework.model import Fabric, Schedule, Spans
-from railweave.framework.model.arrays import Int32, Int64, distinct, spread
+from railweave.framework.model.arrays import Int32, Int64, Lists, distinct, spread
 from railweave.framework.model.routes import starts
-
-Lists = tuple[Int64, Int64]
-"""(n+1,) where each of n lists begins, and the entries that they hold."""
 
 NO_RANK = -1
 

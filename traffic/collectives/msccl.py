@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
-from railweave.framework.model.arrays import Int64
+from railweave.framework.model.arrays import Int64, Lists
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of
-from railweave.traffic.collectives.entries import Entries, Lists, listed
+from railweave.traffic.collectives.entries import Entries, listed
 from railweave.traffic.collectives.msccl_file import CUSTOM, SHARDED, Algorithm, Memory, contents, parse
 from railweave.traffic.collectives.msccl_flow import flow_of
 from railweave.traffic.collectives.msccl_moves import Flow, Move

@@ -7,12 +7,12 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.model.arrays import Int64
+from railweave.framework.model.arrays import Int64, Lists
 from railweave.framework.model.routes import starts
 from railweave.framework.papers.optical.algorithms import plan_of
 from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.entries import NO_RANK, Entries, Lists, columns
+from railweave.traffic.collectives.entries import NO_RANK, Entries, columns
 from railweave.traffic.collectives.operations import AllGather, longest_s
 
 STEP, RANK = "step", "rank"

@@ -7,8 +7,9 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model.arrays import Lists
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.entries import Entries, Lists
+from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.workloads.replay import ReplayedWorkload
 from railweave.traffic.workloads.simccl_file import FlowColumns, read
 from railweave.traffic.workloads.simccl_order import brought, dependencies, in_order, places
