@@ -8,9 +8,8 @@ from pathlib import Path
 from railweave.framework.errors import ProgramError, RailweaveError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.rank_programs import environment
-from railweave.framework.lab.programs.host_names import write_host_names
 from railweave.framework.lab.programs.mpi import HOSTFILE, write_agent
-from railweave.framework.lab.programs.rank_space import FOLDER
+from railweave.framework.lab.programs.rank_space import FOLDER, write_host_names
 from railweave.framework.model import Endpoint, IterationResult, Schedule
 from railweave.framework.model.events import (
     IterationMarked,

@@ -15,8 +15,7 @@ from railweave.framework.errors import ChannelClosedError, FaultError, Railweave
 from railweave.framework.experiment.circuit_board import CircuitBoard
 from railweave.framework.experiment.faults import parse, resolve, steps
 from railweave.framework.experiment.plan import from_document
-from railweave.framework.lab.programs.host_names import write_host_names
-from railweave.framework.lab.programs.rank_space import resolve_host_names
+from railweave.framework.lab.programs.rank_space import resolve_host_names, write_host_names
 from railweave.framework.lab.tasks.run import LabSession, lab_task
 from railweave.framework.model.events import (
     Answered,
