@@ -143,7 +143,6 @@ class JobTraffic:
         return tuple(outcome for link in self._programs for outcome in link.outcomes)
 
     def stop(self) -> None:
-        pids = [link.pid for link in self._all if isinstance(link, TransportLink) and link.pid]
-        with closing_together([pid for pid in pids if pid is not None]):
+        with closing_together(self._pids):
             for link in self._all:
                 link.stop()

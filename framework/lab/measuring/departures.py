@@ -20,13 +20,12 @@ IMPOSSIBLE = 1.1
 
 class Gaps(NamedTuple):
     """Sums over the gaps that samples show, (n,) each: `known`, whether there are any; what was paid for in
-    them, in how many packets and which time; the variance of that time, and the part of it that is due to
+    them, and in which time; the variance of that time, and the part of it that is due to
     the last departure while others wait, which the next gap will make up for; how much of that time samples
     came late by. `waited_bytes`: sent of packets that a sample had seen waiting."""
 
     known: Bool
     paid_bytes: Float
-    packets: Float
     busy_s: Float
     error_s2: Float
     last_error_s2: Float
@@ -95,14 +94,13 @@ class Departures:
         evident &= gap.paid * 8 <= IMPOSSIBLE * longest_s * self._line_bps
         late = delays.until(gap.within_s) - since.late_s[:-1]
         sums = (
-            np.where(evident, part, 0.0).sum(axis=0)
-            for part in (gap.paid, count, gap.busy_s, gap.error_s2, late)
+            np.where(evident, part, 0.0).sum(axis=0) for part in (gap.paid, gap.busy_s, gap.error_s2, late)
         )
-        paid, packets, busy_s, error_s2, late = sums
+        paid, busy_s, error_s2, late = sums
         last_error_s2 = np.where(goes_on[-1] & (since.first[-1] == 0), since.error_s2[-1], 0.0)
         waited_bytes = np.clip(passed.left, 0.0, passed.waited).sum(axis=0)
         any_evident = np.logical_or.reduce(evident)
-        return Gaps(any_evident, paid, packets, busy_s, error_s2, last_error_s2, late, waited_bytes)
+        return Gaps(any_evident, paid, busy_s, error_s2, last_error_s2, late, waited_bytes)
 
     def _grew(self, passed: "_Intervals", queue_packets: Float) -> Bool:
         """(n,): whether the longest packet seen became longer."""

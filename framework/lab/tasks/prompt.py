@@ -245,7 +245,7 @@ class Prompt(CLI):  # type: ignore[misc]
         """Show the measured health of all rails and domains, and of links below 1.
         Usage: health"""
         health = self.lab.health()
-        rows = {name: score for name, score in health.elements.items()}
+        rows = dict(health.elements)
         low = {name: score for name, score in (rows | dict(health.links)).items() if score < 1}
         shown = rows if len(rows) <= SHOWN_SCORES else {}
         for name, score in (shown | low).items():
