@@ -39,7 +39,7 @@ class ModelSource:
         model, now_s = self._model, self._model.now_s
         rates_bps, full = model.rates_bps, model.flows.full().of_links()
         waiting_bits = model.flows.waiting_bits(model.places.behind(full))
-        arrived = self._trains.arrived(now_s, rates_bps, model.loss, model.counted())
+        arrived = self._trains.arrived(now_s, rates_bps, model.links.loss, model.counted())
         totals, told_totals = self.totals(), self._told
         before, since_s = self._last, self._last_s
         self._last_s, self._last, self._told = now_s, totals, totals
@@ -61,7 +61,7 @@ class ModelSource:
             waited_bytes=np.where(backlogged, untold.sent_bytes, 0.0),
             service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
             probe_s=np.full(len(backlogged), np.nan),
-            up=model.up,
+            up=model.links.up,
         )
         return self._measured
 
@@ -79,7 +79,7 @@ class ModelSource:
         measured, links = self._measured, self._links
         if model.version != self._version:
             self._settled, self._version = False, model.version
-        ready = self._settled and self._trains.next_s > now_s and not model.ever_lossy
+        ready = self._settled and self._trains.next_s > now_s and not model.links.ever_lossy
         if not ready or measured is None or links is None:
             return None
         # what a link that is faster carries will show it; what one that is doubted carries is its proof

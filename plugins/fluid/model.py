@@ -35,17 +35,17 @@ class FlowModel:
     """The flows of a run and what they run on, by the run's clock: declared seconds are those times
     `rate_scale`. Faults, routes and traffic change it; the clock moves it.
 
-    `version` counts the changes of links and routes.
+    `links`: what faults have made of them; `version` counts the changes of links and routes.
     """
 
     def __init__(self, plan: Plan, paths: PathBatch, work: Work) -> None:
         self.plan, self.paths, self._work = plan, paths, work
         self.now_s, self.rate_scale, self.version = 0.0, 1.0, 0
         self._switch_s = 0.0
-        self._links = FaultyLinks(plan.fabric)
+        self.links = FaultyLinks(plan.fabric)
         self._counters = Counters(plan.fabric.n_links, plan.packet)
         self._senders: tuple[PathBatch, Senders, WaitingPlaces] | None = None
-        self._passing = self._links.up
+        self._passing = self.links.up
         self._all_pass = True
         self._changed_s, self._settled_in = np.inf, 0
         self._stands_since, self._tried = np.full(len(paths.src), np.inf), np.zeros(len(paths.src))
@@ -72,32 +72,17 @@ class FlowModel:
 
     # -- the fabric ------------------------------------------------------------------------------------
     @property
-    def up(self) -> Bool:
-        """(L,): the links that have a carrier, and a switch at both ends."""
-        return self._links.up
-
-    @property
-    def loss(self) -> Float:
-        """(L,): the share of packets that do not reach the far end of each."""
-        return self._links.loss
-
-    @property
-    def ever_lossy(self) -> bool:
-        """Whether a link ever lost some."""
-        return self._links.ever_lossy
-
-    @property
     def rates_bps(self) -> Float:
         """(L,): by the run's clock; those of links that are down, too."""
-        return self.plan.fabric.capacity_bps * self._links.share * self.rate_scale
+        return self.plan.fabric.capacity_bps * self.links.share * self.rate_scale
 
     def _state(self) -> NetworkState:
         """What is lost leaves flows a part of the rate, and messages wait for it (health/loss.py); a wrong
         ICRC costs as much, and only the destination notices."""
-        capacity_bps, wait_s = self.plan.fabric.capacity_bps * self._links.share, np.empty(0)
-        if self._links.lossy:
+        capacity_bps, wait_s = self.plan.fabric.capacity_bps * self.links.share, np.empty(0)
+        if self.links.lossy:
             packet_bits = 8.0 * self.plan.packet.full_packet_bytes
-            capacity_bps, wait_s = passes_at_loss(capacity_bps, 1 - self._links.through, packet_bits)
+            capacity_bps, wait_s = passes_at_loss(capacity_bps, 1 - self.links.through, packet_bits)
         capacity_bps = np.where(self._passing & ~self._dark, capacity_bps, 0.0)
         if self._switch_s:
             capacity_bps /= 1 + self._acks()
@@ -138,8 +123,8 @@ class FlowModel:
 
     def counted(self) -> Counters:
         """The counters of the links, now."""
-        self._counters.count(self.flows.carried_bits(), self.loss if self._links.lossy else None)
-        if self._links.lossy and not self._all_pass:
+        self._counters.count(self.flows.carried_bits(), self.links.loss if self.links.lossy else None)
+        if self.links.lossy and not self._all_pass:
             self._count_unheard()
         return self._counters
 
@@ -155,16 +140,16 @@ class FlowModel:
         tried = np.where(stands, 1.0 + self.senders.tries(silent_s)[1], 0.0)
         new, self._tried = np.maximum(tried - self._tried, 0.0), tried
         if new.any():
-            paths, lost = self.paths, np.zeros(len(self.loss))
-            black = np.flatnonzero((self.loss[paths.links] == 1) & self.up[paths.links])
+            paths, lost = self.paths, np.zeros(len(self.links.loss))
+            black = np.flatnonzero((self.links.loss[paths.links] == 1) & self.links.up[paths.links])
             path, first = np.unique(paths.hop_path[black], return_index=True)
             np.add.at(lost, paths.links[black[first]], new[paths.path_pair[path]])
-            self._counters.add(lost, self._counters.packet_bytes, self.loss)
+            self._counters.add(lost, self._counters.packet_bytes, self.links.loss)
 
     def inject(self, fault: ResolvedFault) -> None:
         """What a fault does to links and switches."""
         self.counted()
-        before, links = self._passing, self._links
+        before, links = self._passing, self.links
         links.inject(fault, "fluid")
         self._passing = links.passing
         self._wait_for_senders(self._passing & ~before)
@@ -242,7 +227,7 @@ class FlowModel:
         settled = (
             not self._settled_in > 0 and not self._changed_s <= self.now_s < self._changed_s + settling_s
         )
-        return self.ever_lossy or not settled
+        return self.links.ever_lossy or not settled
 
     # -- time ------------------------------------------------------------------------------------------
     def advance(self, until_s: float) -> None:
