@@ -67,8 +67,7 @@ from railweave.framework.results.directory import write_whole
 @click.option(
     "--engines",
     metavar="A,B,...",
-    help="Run the experiment on each of emulation,packet,fluid, at the rate scale of the first, and compare "
-    "each with the one before.",
+    help="Run it on each of these engines, at the rate scale of the first, and compare each with the one before.",
 )
 @click.option(
     "--all",
@@ -106,7 +105,7 @@ def compare(
     are kept in one directory under runs/, which `report` shows and `sweep` goes on with.
 
     With --jobs, the interference of two equal jobs, by default on 2 domains x 8 rails. With --engines, how
-    far apart two engines are.
+    far apart engines are.
     """
     if plot is not None and (two_jobs or engines is not None):
         raise click.BadParameter("draws routers alone.", ctx=ctx, param_hint="--plot")
