@@ -49,7 +49,7 @@ from railweave.framework.results.directory import write_whole
 )
 @click.option(
     "--repeat", type=click.IntRange(1), default=3, show_default=True,
-    help="Runs of each variant; with --engines 1 unless given.",
+    help="Runs of each; with --engines 1 unless given.",
 )  # fmt: skip
 @click.option(
     "--modes",
@@ -67,7 +67,7 @@ from railweave.framework.results.directory import write_whole
 @click.option(
     "--engines",
     metavar="A,B,...",
-    help="Run it on each of these engines, at the rate scale of the first, and compare each with the one before.",
+    help="Run on each of these engines, at the rate scale of the first; compare each with the one before.",
 )
 @click.option(
     "--all",
