@@ -48,7 +48,7 @@ def rendered(pages: Path, name: str, columns: int = 300) -> subprocess.Completed
 def test_every_command_has_a_page(pages: Path) -> None:
     expected = {"railweave"}
     for name in COMMANDS:
-        command = main.get_command(click.Context(main), name)
+        command = main.get_command(click.Context(main, **main.context_settings), name)
         inner = command.commands if isinstance(command, click.Group) else ()
         expected |= {f"railweave-{name}", *(f"railweave-{name}-{part}" for part in inner)}
     assert {page.stem for page in (pages / "man1").iterdir()} == expected
