@@ -56,7 +56,9 @@ THE_READERS = ("--plugin", "my-router", "allreduce.xml", "chakra:DIR", "./solver
 def test_runs_that_pages_only_show_are_experiments(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Options, faults, fabrics, all that is checked before anything starts."""
     monkeypatch.chdir(ROOT)
-    with run.make_context("run", words, parent=click.Context(main, obj=REGISTERS, **main.context_settings)) as context:
+    with run.make_context(
+        "run", words, parent=click.Context(main, obj=REGISTERS, **main.context_settings)
+    ) as context:
         assert plan_of(context).fabric.n_gpus > 0
 
 
