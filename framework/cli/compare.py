@@ -164,7 +164,7 @@ def _carry_out(
     add: Callable[[Point, Row], None],
 ) -> None:
     """Run the points of a comparison in turn, with a bar on a terminal, in a directory of their own; `add`
-    gets the rows of those that do not fail."""
+    gets a point and its row, unless it failed."""
     from railweave.framework.cli._live import Live
 
     def begin(point: Point) -> None:

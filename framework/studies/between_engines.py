@@ -89,7 +89,7 @@ class Compared:
 
 class EngineRuns:
     """The runs of a sweep of experiments on engines, the first of `engines` first, in turn in this process; a
-    directory keeps rows and runs, and those that it has are not run again. `on_event`: of the first engine.
+    directory keeps rows and runs; a run that it has is not repeated. `on_event`: of the first engine.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ def carry_out(
 ) -> Tally:
     """Compute the points of a study, or the first `limit`, that its ledger lacks. Points on labs, or without
     `workers` all, run in turn in this process, by `run_here`, while no worker computes, unless workers run
-    labs; points that are compared run at one rate scale: those that differ in the keys `differing` alone.
+    labs; points that differ in the keys `differing` alone are compared, and run at one rate scale.
     `add`: rows of the same study from elsewhere; the ones the ledger lacks are kept first.
 
     `on_begin` is called once no other process can write to the study; `on_point` before a point runs here;

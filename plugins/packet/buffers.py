@@ -108,7 +108,7 @@ def needed(fabric: Fabric, packet: PacketFormat, response_s: float = 0.0) -> Flo
 
 
 def behind(fabric: Fabric, packet: PacketFormat) -> Float:
-    """(L,): bytes that come over a link while its frame waits for the largest packet on the way back."""
+    """(L,): bytes that come over a link while its pause frame waits for the largest packet."""
     both = np.arange(fabric.n_links) ^ 1
     return np.asarray(np.ceil(largest(packet) * fabric.capacity_bps / fabric.capacity_bps[both]), np.float64)
 

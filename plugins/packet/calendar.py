@@ -1,7 +1,7 @@
 """What is to happen, in the order of time: a calendar of near events and two heaps (after Brown, "Calendar
 queues", CACM 1988); in numba's subset of Python.
 
-A heap holds the events of days up to today, one more those that lie beyond the calendar. Between them lies a
+A heap holds the events of days up to today, another one the events beyond the calendar. Between them lies a
 bucket for every day, in blocks without order. The first heap is small then, and what the events of the next
 day need can be fetched before their day comes.
 """

@@ -24,7 +24,7 @@ from railweave.plugins.packet.sending import GONE, PATH_HEARD, PATH_LOST, choose
 PROBED = 3
 """Why a packet is lost, besides what a control is told (hookspecs/congestion.py): after silence."""
 SLACK_PACKETS = 5
-"""For so many packets at its rate a paced pair need not hear of anything: every fourth is acknowledged."""
+"""Packets that a paced pair sends before it may expect an answer: every fourth is acknowledged."""
 
 
 def acknowledge(s: State, call: Any, i: int, now: int) -> None:

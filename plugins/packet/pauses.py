@@ -85,7 +85,7 @@ def xon_of(s: State, at: int, used: int) -> int:
 
 def send_frame(s: State, at: int, now: int) -> None:
     """Pauses and resumptions of a link take turns, so that a frame turns the one into the other. It waits for
-    the packet that the way back is sending."""
+    the packet being sent in its direction."""
     port = s.port[at]
     port["asked"] ^= 1
     if port["node"] != NONE:

@@ -54,8 +54,8 @@ def _twice(records: Any, least: int, g: Any, free: int, n_free: int) -> Any:
 
 
 def day_shift(link: Any, packet_bytes: int) -> int:
-    """Binary logarithm of the picoseconds of a day: so many that busy links (layout.LINK) send EVENTS_A_DAY
-    packets in one, and that a packet arrives within the calendar."""
+    """Binary logarithm of the picoseconds of a day: long enough for busy links (layout.LINK) to send
+    EVENTS_A_DAY packets, and for every packet to arrive within the calendar."""
     if not len(link):
         return 0
     sends = packet_bytes * link["ps_per_byte"]

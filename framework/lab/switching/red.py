@@ -45,7 +45,7 @@ _MOST_BYTES = 2**31 - 1
 def marked_share(probability: float) -> float:
     """The share of packets that RED marks at this probability, 0..1, while the queue keeps its length.
 
-    It counts packets since the last mark, after each of which it draws u in 0..1, and marks the first whose
+    It counts packets since the last mark, draws u in 0..1 after each mark, and marks the first whose
     count is u / p or more. So distances between marks are spread evenly from 1 to 1 / p packets, and are
     (k + 1)(1 - p k / 2) in the mean, with k the whole part of 1 / p. Source: red_action and
     red_mark_probability in include/net/red.h of Linux; method 2 in section 7 of Floyd and Jacobson, RED
