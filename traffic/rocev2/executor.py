@@ -51,6 +51,14 @@ class Pair:
     receiver: Receiver
     back: Addresses
 
+    @property
+    def longest_way_s(self) -> float:
+        """The longest round trip, or what the last packet that arrived in order had taken, if that is more
+        and no answer to it came."""
+        last = self.sender.outstanding.get(self.receiver.expected - 1)
+        way_s = 0.0 if last is None else self.receiver.advanced_at - last[0]
+        return max(self.sender.timing.longest, way_s)
+
 
 class Executor:
     """All ranks of a job. Reads no clock, never waits, and makes system calls through its ports only. `job`:
@@ -270,8 +278,8 @@ class Executor:
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """Send all acknowledgements, and of the senders in turn a batch each, until these are `PASS_PACKETS`
-        or nothing is left."""
+        """Send all acknowledgements, and of the senders in turn as much each, until these are `PASS_PACKETS`
+        or nothing is left: a link whose first packet waits for whole windows of others loses that time."""
         pending, dirty, budget, paced = self._pending, self._dirty, self._budget, self._paced
         for receiver in self._owing:
             receiver.acknowledge()
@@ -280,10 +288,11 @@ class Executor:
             del paced[sender]
             pending[sender] = None
         left = PASS_PACKETS
+        share = min(SLOTS, max(left // (len(pending) or 1), 1))
         while pending and left > 0:
             sender = next(iter(pending))
             del pending[sender]
-            left -= sender.pump(now, SLOTS)
+            left -= sender.pump(now, share)
             self._busy[sender] = None
             if budget.waiting and budget.left > 0:
                 pending.update(budget.waiting)
@@ -305,15 +314,16 @@ class Executor:
 
     def stuck(self, now: float) -> list[Pair]:
         """If a pair was silent with packets in flight for `dead_after`, or if these are longer for four of
-        its timeouts or of the longest round trips at its ends: all pairs silent for half as long; else none.
-        An answer waits behind all that its rank sends, so other pairs show how long one may take."""
+        its timeouts or of the longest ways at its ends: all pairs silent for half as long; else none. An
+        answer waits behind all that its rank sends, so other pairs show how long one may take: by their round
+        trips, and by what has arrived and was not answered yet."""
         waiting = [pair for pair in self.pairs.values() if not pair.sender.idle]
         if all(now - pair.sender.progress_at < self.tuning.dead_after for pair in waiting):
             return []
         longest_s = [0.0] * len(self.endpoints)
         for pair in self.pairs.values():
             for end in (pair.src, pair.dst):
-                longest_s[end] = max(longest_s[end], pair.sender.timing.longest)
+                longest_s[end] = max(longest_s[end], pair.longest_way_s)
         silences = []
         for pair in waiting:
             patience_s = max(pair.sender.patience, longest_s[pair.src], longest_s[pair.dst])

@@ -22,10 +22,10 @@ _ICRC_BYTES = 4
 
 
 class Receiver:
-    """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
-    that number expected + i has, bit i of `_marks` that number `_marks_from` + i came marked. `owing`
-    collects the receivers that have an acknowledgement to send; `heads` are the headers of those.
-    `out_of_order` counts new packets that arrive behind one of a higher number, repeated ones
+    """`expected` is the first number that has not arrived (a PSN that does not wrap), since `advanced_at`;
+    bit i of `_above` says that number expected + i has, bit i of `_marks` that number `_marks_from` + i came
+    marked. `owing` collects the receivers that have an acknowledgement to send; `heads` are the headers of
+    those. `out_of_order` counts new packets that arrive behind one of a higher number, repeated ones
     included (RFC 4737, section 3.3). `notifier` says when to send a CNP; None for never."""
 
     heads: Heads
@@ -50,6 +50,7 @@ class Receiver:
     def reset(self, number: int) -> None:
         """Forget everything in flight; the next message starts at `number`."""
         self.expected = number
+        self.advanced_at = 0.0
         self._above = 0
         self._echo = 0
         self._marks, self._marks_from = 0, number
@@ -88,8 +89,10 @@ class Receiver:
                 run = (~here & here + 1).bit_length() - 1
                 self.expected += run
                 self._above = here >> run
+                self.advanced_at = now
             else:
                 self.expected += 1
+                self.advanced_at = now
         if word & ACK_REQUEST:
             self._owing[self] = None
 

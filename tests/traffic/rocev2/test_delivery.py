@@ -164,6 +164,16 @@ def test_nothing_is_sent_before_an_iteration_that_took_long_to_prepare() -> None
     assert not fabric.executor.stuck(6.1)
 
 
+def test_every_rank_sends_in_the_first_pass() -> None:
+    """20 windows of 16 packets are more than the 256 of a pass: each rank sends a twentieth of it, 12, at
+    least, so that no link waits for the whole windows of others."""
+    fabric, schedule = MemoryFabric(20, tuning=Tuning(min_window=16)), all_reduce(20, 20 * 16 * 256)
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
+    fabric.executor.begin(0.0)
+    sent = Counter(src for _, src, _, _ in fabric.seen)
+    assert len(sent) == 20 and min(sent.values()) >= 12 and sum(sent.values()) == 256
+
+
 def test_first_transmissions_spread_evenly_over_the_paths_of_the_table_in_force() -> None:
     fabric = MemoryFabric(2)
     fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
@@ -380,6 +390,18 @@ def test_silent_ranks_are_named() -> None:
     assert ranks == [2]
     assert "g1->g2" in why
     assert "g2->g3" in why
+
+
+def test_a_rank_whose_answers_are_lost_is_named() -> None:
+    """What arrives at it shows no way back: data of 0.1 s, then nothing."""
+    fabric = MemoryFabric(2, tuning=Tuning(dead_after=5))
+    fabric.alive = lambda src, dst, udp_src: src == 0
+    schedule = one_message(400 * 256)
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
+    fabric.executor.begin(0.0)
+    fabric.advance(lambda: bool(fabric.executor.stuck(fabric.now)))
+    assert fabric.executor.pair(0, 1).receiver.expected > 0
+    assert fabric.now == pytest.approx(5, abs=0.1)
 
 
 @pytest.mark.parametrize("to", [0.02, 0.05])
