@@ -1,12 +1,13 @@
 """A bare sender as baseline for the transport: prepared bytes, many packets per system call, nothing checked.
 
 `python -m railweave.framework.bench.bare_sender FD` serves the channel FD in a process of its own, so that
-the lab's health loop goes on meanwhile. Orders: open {flows}, run {mode, pps, seconds}; each is answered, the
-second with the fields of a Trial.
+the lab's health loop goes on meanwhile. Orders: open {flows, packets}, run {mode, pps, seconds}; each is
+answered, the second with the fields of a Trial.
 
-Two modes. RECEIVED: the receiver reads every packet into memory and looks no further. COUNTED: the kernel
-counts the packets at the receiver, in a socket that is never read, which shows what the switches alone can
-carry.
+Two modes. RECEIVED: a message of so many packets is moved from memory to memory, over and over, and the
+receiver looks no further. COUNTED: one packet, which stays in the processor's caches, is sent over and over,
+and the kernel counts it at the receiver, in a socket that is never read, which shows what the switches alone
+can carry.
 """
 
 import ctypes
@@ -67,24 +68,27 @@ class SendTrial:
 
 
 class End:
-    """One host's socket: sends its one prepared frame over and over, and counts the packets that arrive."""
+    """One host's socket: sends its prepared `packets`, all like `frame`, over and over, and counts those that
+    arrive."""
 
-    def __init__(self, namespace: str, interface: str, frame: bytes, mode: str) -> None:
+    def __init__(self, namespace: str, interface: str, frame: bytes, mode: str, packets: int) -> None:
         self._received = mode == RECEIVED
         with inside(namespace):
             self._socket = packet_socket(_only_udp_to(PORTS[mode]))
             set_buffer(self._socket, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES if self._received else 1)
             self._socket.bind((interface, ETH_P_IP))
-        self._out = _MessageArray([ctypes.create_string_buffer(frame, len(frame))] * BURST)
-        self._into = _MessageArray([ctypes.create_string_buffer(len(frame)) for _ in range(BURST)])
+        places = packets if self._received else 1
+        self._out = _MessageRing(frame * places, len(frame))
+        self._into = _MessageRing(bytes(len(frame) * places), len(frame))
 
     def send(self, packets: int) -> None:
         """Send so many packets, at most BURST per system call, or as many as the kernel takes."""
-        fd, headers = self._socket.fileno(), self._out.headers
+        fd = self._socket.fileno()
         while packets > 0:
-            taken = _libc.sendmmsg(fd, headers, min(BURST, packets), socket.MSG_DONTWAIT)
+            taken = _libc.sendmmsg(fd, *self._out.next(min(BURST, packets)), socket.MSG_DONTWAIT)
             if taken <= 0:
                 return
+            self._out.advance(taken)
             packets -= taken
 
     def arrived(self) -> int:
@@ -92,27 +96,41 @@ class End:
         if not self._received:
             # the kernel includes those that found the (tiny) receive buffer full
             return packet_counts(self._socket)[0]
-        count, taken = 0, BURST
-        while taken == BURST:
-            taken = _libc.recvmmsg(
-                self._socket.fileno(), self._into.headers, BURST, socket.MSG_DONTWAIT, None
-            )
-            count += max(taken, 0)
+        fd, count, taken, asked = self._socket.fileno(), 0, 1, 1
+        while taken == asked:
+            at, asked = self._into.next(BURST)
+            taken = _libc.recvmmsg(fd, at, asked, socket.MSG_DONTWAIT, None)
+            if taken > 0:
+                self._into.advance(taken)
+                count += taken
         return count
 
 
-class _MessageArray:
-    """An array of struct mmsghdr, one buffer each."""
+class _MessageRing:
+    """An array of struct mmsghdr, one for each `size` bytes of a copy of `content`, taken in turn; of fewer
+    than BURST packets, for each of them several times."""
 
-    def __init__(self, buffers: Sequence[ctypes.Array[ctypes.c_char]]) -> None:
-        self._buffers = buffers
-        self._vectors = (IoVec * len(buffers))(
-            *(IoVec(ctypes.addressof(buffer), len(buffer)) for buffer in buffers)
+    def __init__(self, content: bytes, size: int) -> None:
+        self._memory = ctypes.create_string_buffer(content, len(content))
+        first, places = ctypes.addressof(self._memory), len(content) // size
+        self._count = -(-max(places, BURST) // places) * places
+        self._vectors = (IoVec * self._count)(
+            *(IoVec(first + i % places * size, size) for i in range(self._count))
         )
-        self.headers = (MMsgHdr * len(buffers))()
-        for i, message in enumerate(self.headers):
+        self._headers = (MMsgHdr * self._count)()
+        for i, message in enumerate(self._headers):
             message.header.iov = ctypes.addressof(self._vectors) + i * ctypes.sizeof(IoVec)
             message.header.iov_count = 1
+        self._at = 0
+
+    def next(self, most: int) -> tuple[ctypes.c_void_p, int]:
+        """Where the next ones are, and how many follow each other there, at most so many."""
+        at = ctypes.addressof(self._headers) + self._at * ctypes.sizeof(MMsgHdr)
+        return ctypes.c_void_p(at), min(most, self._count - self._at)
+
+    def advance(self, taken: int) -> None:
+        """Go on after so many."""
+        self._at = (self._at + taken) % self._count
 
 
 def _only_udp_to(port: int) -> tuple[Instruction, ...]:
@@ -153,13 +171,13 @@ class BareSender:
         self.channel, self.stop = self._process.channel, self._process.stop
         self._answers: list[dict[str, Any]] = []
 
-    def open(self, endpoints: Sequence[Endpoint], size: int) -> None:
-        """Open sockets: every endpoint sends packets of `size` bytes to the next, the last to the first."""
+    def open(self, endpoints: Sequence[Endpoint], size: int, packets: int) -> None:
+        """Open sockets: every endpoint sends `packets` of `size` bytes to the next, the last to the first."""
         pairs = zip(endpoints, [*endpoints[1:], endpoints[0]], strict=True)
         flows = [
             (a.namespace, a.interface, frame(a, b, size, mode), mode) for a, b in pairs for mode in PORTS
         ]
-        self._ask({"do": "open", "flows": flows})
+        self._ask({"do": "open", "flows": flows, "packets": packets})
 
     def run(self, mode: str, pps: float, seconds: float) -> SendTrial:
         """Offer `pps` packets per second, from all hosts together, for `seconds`."""
@@ -185,7 +203,7 @@ def serve(channel: Channel) -> None:
         order = channel.receive()
         if order["do"] == "open":
             for namespace, interface, prepared, mode in order["flows"]:
-                ends[mode].append(End(namespace, interface, prepared, mode))
+                ends[mode].append(End(namespace, interface, prepared, mode, order["packets"]))
             channel.send({})
         else:
             channel.send(asdict(offer(ends[order["mode"]], order["pps"], order["seconds"])))

@@ -121,7 +121,7 @@ class Contest:
         sender = BareSender(self._wait)
         senders.callback(sender.stop)
         self._session.engine.watch.readable(sender.channel, sender.hear)
-        sender.open(ends, packet.full_packet_bytes)
+        sender.open(ends, packet.full_packet_bytes, self._schedule.size_bytes // self._payload)
         for mode in PORTS:
             self._session.recorder.note(f"searching the load at which most {mode} packets arrive")
             climber = Climber(self._of(partial(sender.run, mode), LADDER_S), FIRST_PPS)
