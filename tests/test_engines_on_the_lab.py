@@ -25,7 +25,7 @@ def test_slow_elements_dead_cables_and_two_jobs_agree(tmp_path: Path) -> None:
     registers, engines = load_plugins(), ("emulation", "packet", "fluid")
     short = {"size": "256K", "iterations": 6, "alone": 1}  # of jobs, five together
     cases = {case.name: engine_cases.keys_of(case, registers) for case in SOME}
-    runs = EngineRuns(cases_on_engines(cases, engines, short), engines, tmp_path, registers)
+    runs = EngineRuns(cases_on_engines(cases, engines, short, registers), engines, tmp_path, registers)
     runs.carry_out()
     for name in cases:
         compared = runs.compared(name)

@@ -14,7 +14,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.studies.answers import Answer, words
-from railweave.framework.studies.between_engines import engines_of, run_on_all
+from railweave.framework.studies.between_engines import engines_of, keys_by_engine, run_on_all
 from railweave.framework.studies.bmwg import (
     DRAFT,
     NOT_EMULATED,
@@ -92,6 +92,7 @@ __all__ = [
     "has_rows",
     "in_turn",
     "jobs_sharing",
+    "keys_by_engine",
     "run_on_all",
     "scenarios",
     "sharing",
@@ -179,15 +180,19 @@ def compare_engines(
     **keys: object,
 ) -> Agreement:
     """Run one experiment on two engines, `repeat` times, the second at the rate scale of the first, and say
-    how far apart they are. `engines`: two names; by default the lab's and the one that predicts it. `out`: a
-    directory in which every run leaves its own; `on_event`: of the first engine.
+    how far apart they are. `engines`: two names; by default the lab's and the one that predicts it; options
+    of an engine are for those that have them. `out`: a directory in which every run leaves its own;
+    `on_event`: of the first engine.
 
     >>> rw.compare_engines(domains=2, rails=2, size="64K").verdicts  # doctest: +SKIP
     ('pass', 'pass')
     """
     registers = registers or installed()
     names = engines_of(engines, registers)
-    plans = {name: load(source, registers=registers, **{**keys, "engine": name}) for name in names}
+    by_engine = keys_by_engine(keys, names, registers)
+    plans = {
+        name: load(source, registers=registers, **{**own, "engine": name}) for name, own in by_engine.items()
+    }
     with ExitStack() as stack:
         directory = Path(out or stack.enter_context(TemporaryDirectory(prefix="railweave-")))
         return run_on_all(plans, repeat, registers, directory, on_event)[0]

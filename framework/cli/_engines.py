@@ -10,7 +10,14 @@ import click
 from click.core import ParameterSource
 
 from railweave.framework.api.labs import compare_cases
-from railweave.framework.api.studies import Agreement, CongestionFigures, Point, engines_of, run_on_all
+from railweave.framework.api.studies import (
+    Agreement,
+    CongestionFigures,
+    Point,
+    engines_of,
+    keys_by_engine,
+    run_on_all,
+)
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, print_text, registers, table
 from railweave.framework.cli._live import Live
@@ -55,7 +62,8 @@ def compare_engines(
         return
     labels["engine"] = "--engines"
     load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
-    plans = {name: load({**values, "engine": name}) for name in names}
+    by_engine = keys_by_engine(values, names, registers(ctx))
+    plans = {name: load({**keys, "engine": name}) for name, keys in by_engine.items()}
     first = plans[names[0]]
 
     def begin(point: Point) -> None:

@@ -10,7 +10,7 @@ from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import Estimate
-from railweave.framework.lab.switching.calibration import Capacity, auto_scale, busiest_phase_hops
+from railweave.framework.lab.switching.calibration import Capacity, auto_scale, busiest_phase_hops, slowed
 from railweave.framework.lab.switching.shard_placement import shard_count
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.routing.demand import Forecast, JobDemand
@@ -39,7 +39,9 @@ def foreseen(plan: Plan) -> Estimate:
     ]
     scale = plan.experiment.rate_scale
     if scale == "auto":
-        scale = _scale(plan, table, [timeline for _, timelines in jobs for timeline in timelines])
+        scale = slowed(
+            _scale(plan, table, [timeline for _, timelines in jobs for timeline in timelines]), plan
+        )
     longer = _longer(plan, sum(timeline.seconds() for _, timelines in jobs for timeline in timelines), scale)
     declared_s = sum(
         timeline.seconds() * sum(longer[: job.experiment.iterations])

@@ -34,6 +34,14 @@ class EmulationEngine(Engine):
             "what switches: Open vSwitch in the kernel or as a process",
             choices=DATAPATHS,
         ),
+        Parameter(
+            "slower",
+            1.0,
+            "factor",
+            "how many times lower a rate scale of auto is than this machine carries: times have less of it",
+            minimum=1,
+            maximum=1000,
+        ),
         *MARK_PARAMETERS,
         Parameter(
             "marked_by",

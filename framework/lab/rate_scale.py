@@ -18,6 +18,7 @@ from railweave.framework.lab.switching.calibration import (
     late_share,
     neighbour_hops,
     packet_latency_s,
+    slowed,
     slower_scale,
 )
 from railweave.framework.lab.switching.calibration import trial as measure_by_trial
@@ -72,6 +73,8 @@ class RateScale:
             before, scale = scale, slower_scale(tried, times)
             if scale >= before:
                 break
+        if chooses:
+            scale = slowed(scale, self._plan)
         self._pace(control, scale)
         return scale, self._lab.scaled
 

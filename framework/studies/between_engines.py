@@ -28,6 +28,9 @@ from railweave.framework.studies.version import code_version
 NAME, CASE, ENGINE, OBSERVED = "compare-engines", "case", "engine", "observed"
 """The study, its axes, and what its rows have besides figures."""
 
+OPTION = "engine."
+"""What keys of the options of an engine begin with."""
+
 
 def engines_of(names: Sequence[str], registers: Registers, most: int | None = 2) -> tuple[str, ...]:
     """Two different engines, or up to `most` (None: any number); the default one and the one that predicts
@@ -59,18 +62,42 @@ def cases_on_engines(
     cases: Mapping[str, Mapping[str, object]],
     engines: Sequence[str],
     changed: Mapping[str, object],
+    registers: Registers,
     repeat: int = 1,
 ) -> Sweep:
-    """The sweep of experiments, as keys by name, on several engines; keys in `changed` win."""
+    """The sweep of experiments, as keys by name, on several engines; keys in `changed` win, options of an
+    engine (`keys_by_engine`) with those that have them. Raises InputError for one that none has."""
+    by_engine = keys_by_engine(changed, engines, registers)
+    common = {key: value for key, value in changed.items() if not key.startswith(OPTION)}
+    own = {name: [key for key in keys if key.startswith(OPTION)] for name, keys in by_engine.items()}
     axes = {
         CASE: [
             {"label": name, **{k: v for k, v in keys.items() if k not in changed}}
             for name, keys in cases.items()
         ],
-        ENGINE: list(engines),
+        ENGINE: [
+            {"label": name, "name": name, **{k.removeprefix(OPTION): changed[k] for k in own[name]}}
+            for name in engines
+        ],
     }
-    value = {"name": NAME, "experiment": dict(changed), "axes": axes, "repeats": repeat}
+    value = {"name": NAME, "experiment": common, "axes": axes, "repeats": repeat}
     return sweep_of(LayeredSettings(NAME, value, written=True), NAME)
+
+
+def keys_by_engine(
+    keys: Mapping[str, object], engines: Sequence[str], registers: Registers
+) -> dict[str, dict[str, object]]:
+    """By engine, `keys` without the options (`engine.OPTION`) that it has not. Raises InputError for one that
+    none of the engines has."""
+    has = {name: {option.name for option in registers["engine"][name].parameters} for name in engines}
+    options = {key: key.removeprefix(OPTION) for key in keys if key.startswith(OPTION)}
+    for key, option in options.items():
+        if not any(option in owned for owned in has.values()):
+            raise InputError(f"--set {key}: none of the engines {', '.join(engines)} has such an option.")
+    return {
+        name: {key: value for key, value in keys.items() if options.get(key, "") in {"", *owned}}
+        for name, owned in has.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

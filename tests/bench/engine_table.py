@@ -34,7 +34,7 @@ def compare_cases(
     """Run all cases or the `quick` ones on the engines, `repeat` times, and print tables or JSON."""
     by_name = {case.name: case for case in cases(registers, quick)}
     experiments = {name: keys_of(case, registers) for name, case in by_name.items()}
-    sweep = cases_on_engines(experiments, engines, changed, repeat)
+    sweep = cases_on_engines(experiments, engines, changed, registers, repeat)
     runs = EngineRuns(sweep, engines, directory, registers)
 
     def begin(point: Point) -> None:

@@ -244,7 +244,12 @@ def slower_scale(tried: Sequence[tuple[float, float]], times: Sequence[Timeline]
     return min(scale, _two_digits(max(slower, times[-1].seconds() / LONGEST_S)))
 
 
+def slowed(scale: float, plan: Plan) -> float:
+    """The rate scale of a plan whose engine is to be `slower` than this one, which the machine carries."""
+    return _two_digits(scale / float(str(plan.experiment.engine.options["slower"])))
+
+
 def _two_digits(scale: float) -> float:
-    """Rounded down."""
+    """Rounded down, but for what rounding took from two digits."""
     digits = 1 - int(np.floor(np.log10(scale)))
-    return float(np.floor(scale * 10.0**digits) / 10.0**digits)
+    return float(np.floor(scale * 10.0**digits + 1e-9) / 10.0**digits)

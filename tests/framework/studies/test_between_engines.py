@@ -20,7 +20,12 @@ from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import IterationResult
 from railweave.framework.registry import Registers
 from railweave.framework.runs import runner
-from railweave.framework.studies.between_engines import run_on_all
+from railweave.framework.studies.between_engines import (
+    EngineRuns,
+    cases_on_engines,
+    keys_by_engine,
+    run_on_all,
+)
 from tests.fakes.stand_in_engines import with_stand_ins
 
 
@@ -206,3 +211,26 @@ def test_congestion_is_printed_as_far_as_engines_know_it(registers: Registers, t
     assert f"pauses: {ours.pauses} and not known" in lines
     assert f"marked: {100 * (ours.marked or 0):.3g} % of packets and not known" in lines
     assert not [line for line in lines if line.startswith("CNPs")]
+
+
+def test_options_of_an_engine_are_for_those_that_have_them(registers: Registers, tmp_path: Path) -> None:
+    """`queue` is one of `packet`, `symmetry` one of `fluid`; both have `packet_latency`."""
+    options = {"engine.queue": "fair", "engine.symmetry": "off", "engine.packet_latency": "1ms"}
+    keys = {"size": "64K", "iterations": 1, "faults": []}
+    with_all = keys_by_engine({**keys, **options}, ("packet", "fluid"), registers)
+    assert with_all["packet"] == {**keys, "engine.queue": "fair", "engine.packet_latency": "1ms"}
+    assert with_all["fluid"] == {**keys, "engine.symmetry": "off", "engine.packet_latency": "1ms"}
+    sweep = cases_on_engines({"small": keys}, ("packet", "fluid"), options, registers)
+    runs = EngineRuns(sweep, ("packet", "fluid"), tmp_path, registers)
+    runs.carry_out()
+    used = [rw.read(path).result.experiment["engine"] for path in sorted((tmp_path / "runs").iterdir())]
+    assert [(engine["name"], engine.get("queue"), engine.get("symmetry")) for engine in used] == [
+        ("fluid", None, False),
+        ("packet", "fair", None),
+    ]
+
+
+def test_an_option_that_no_engine_has_is_refused(registers: Registers) -> None:
+    refused = called(registers, "--engines", "packet,fluid", "--set", "engine.tea=green")
+    assert refused.exit_code == 2
+    assert "--set engine.tea: none of the engines packet, fluid has such an option." in refused.stderr

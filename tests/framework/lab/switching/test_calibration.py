@@ -21,6 +21,7 @@ from railweave.framework.lab.switching.calibration import (
     busiest_phase_hops,
     late_share,
     packet_latency_s,
+    slowed,
     slower_scale,
 )
 from railweave.framework.model import HealthSnapshot, Schedule
@@ -32,6 +33,12 @@ def test_the_scale_uses_a_share_of_the_capacity_rounded_down() -> None:
     assert auto_scale(Capacity(1e5, 1e5), 6e9) == pytest.approx(1.0e-5)
     assert auto_scale(Capacity(1e5, 1.278e5), 6e9) == pytest.approx(1.2e-5)
     assert auto_scale(Capacity(1e5, 1e5), 0.0) == 1e-5  # nothing is sent
+
+
+@pytest.mark.parametrize(("slower", "scale"), [(1, 9.1e-6), (2, 4.5e-6), (1.5, 6.0e-6)])
+def test_a_slower_lab_divides_what_the_machine_carries(slower: float, scale: float) -> None:
+    plan = load_plan(None, {"engine.slower": slower, "fault": "none"}, load_plugins())
+    assert slowed(9.1e-6, plan) == pytest.approx(scale)
 
 
 def test_a_further_core_counts_half() -> None:
