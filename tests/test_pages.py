@@ -95,6 +95,11 @@ def test_links_lead_to_files_that_are_there(path: Path) -> None:
     assert [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()] == []
 
 
+def test_health_is_told_in_2500_words() -> None:
+    """Figures are in docs/health-figures.md, which a script makes."""
+    assert len((ROOT / "docs" / "health.md").read_text().split()) <= 2500
+
+
 def test_the_changelog_has_a_line_an_entry() -> None:
     lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
     assert [line for line in lines if len(line) > 120 or line.startswith(" ")] == []
