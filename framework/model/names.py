@@ -77,9 +77,11 @@ def score_changes(
         element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
         for n in nodes
     }
+    if np.array_equal(before.link_score, now.link_score):
+        return elements
     alone = fabric.link_element < 0
     for health in (before, now):
-        alone = alone | weak_links(fabric, health.link_score, health.element_score, health.margin)
+        alone |= weak_links(fabric, health.link_score, health.element_score, health.margin)
     return elements | link_changes(fabric, before, now, alone)
 
 

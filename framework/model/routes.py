@@ -82,6 +82,13 @@ class PathBatch(ArrayNoun):
                 f"hops)."
             )
 
+    def is_of(self, src: Int64, dst: Int64) -> bool:
+        """Whether it holds these pairs in their order."""
+        return all(
+            ours is theirs or np.array_equal(ours, theirs)
+            for ours, theirs in ((self.src, src), (self.dst, dst))
+        )
+
     def paths(self, pair: int) -> tuple[Path, ...]:
         """The paths of the pair at position `pair` of this batch."""
         return tuple(
@@ -192,7 +199,7 @@ def same_paths(a: PathBatch, b: PathBatch) -> Bool:
     >>> same_paths(one, other)
     array([ True, False])
     """
-    if not (np.array_equal(a.src, b.src) and np.array_equal(a.dst, b.dst)):
+    if not a.is_of(b.src, b.dst):
         raise RouteError(
             "two path batches of different pairs cannot be compared. Request the same pairs of both tables."
         )

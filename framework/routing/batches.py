@@ -93,7 +93,7 @@ def table_from_batch(router: str, version: int, n_gpus: int, batch: PathBatch) -
         return numbers[order], order
 
     def resolve(src: Int64, dst: Int64) -> PathBatch:
-        if np.array_equal(src, batch.src) and np.array_equal(dst, batch.dst):
+        if batch.is_of(src, dst):
             return batch
         numbers, order = index()
         wanted = src * n_gpus + dst
@@ -178,7 +178,7 @@ def all_paths(table: RouteTable) -> PathBatch:
 def answer(table: RouteTable, src: Int64, dst: Int64) -> PathBatch:
     """The table's paths for these pairs; RouteError if it answers for others."""
     batch = table.paths(src, dst)
-    if not (np.array_equal(batch.src, src) and np.array_equal(batch.dst, dst)):
+    if not batch.is_of(src, dst):
         raise RouteError(
             f"router {table.router} answered for other pairs than requested. "
             "Its batch must hold the requested pairs in their order."

@@ -7,7 +7,7 @@ import numpy as np
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN
-from railweave.framework.routing.batches import replaced, same_paths, take
+from railweave.framework.routing.batches import take
 
 
 def path_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Float:
@@ -24,11 +24,12 @@ def path_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Flo
     hops, path = np.arange(len(element)), batch.hop_path
     # links of one element on one path are one factor; one of no element stands for itself
     key = path * (fabric.n_nodes + len(element) + 1) + np.where(of_element, element, fabric.n_nodes + hops)
-    first, which = np.unique(key, return_inverse=True)
-    lowest = np.ones(len(first))
-    np.minimum.at(lowest, which, factor)
+    order = np.argsort(key, kind="stable")  # they are nearly in order
+    first = np.flatnonzero(key[order[1:]] != key[order[:-1]]) + 1
     result = np.ones(len(batch.weight))
-    np.multiply.at(result, first // (fabric.n_nodes + len(element) + 1), lowest)
+    if hops.size:
+        first = np.append(0, first)
+        np.multiply.at(result, path[order[first]], np.minimum.reduceat(factor[order], first))
     return result
 
 
@@ -42,7 +43,9 @@ def pair_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Flo
 def broken_pairs(batch: PathBatch, health: HealthSnapshot) -> Bool:
     """(P,): whether a pair has a path over a link that is down, or no path."""
     broken = lacks(batch)
-    broken[batch.path_pair[batch.hop_path[health.down[batch.links]]]] = True
+    if (hops := np.flatnonzero(health.down[batch.links])).size:
+        paths = np.searchsorted(batch.hop_start, hops, side="right") - 1
+        broken[np.searchsorted(batch.pair_start, paths, side="right") - 1] = True
     return broken
 
 
@@ -58,28 +61,29 @@ def uneven(batch: PathBatch) -> bool:
     return bool((np.abs(shares - 1) > EQUAL_WITHIN).any())
 
 
-def damped(
+def leaving(
     fabric: Fabric,
     old: PathBatch,
     new: PathBatch,
+    differs: Bool,
     health: HealthSnapshot,
     changed_at: Float,
     now_s: float,
     margin: float,
     dwell_s: float,
-) -> tuple[PathBatch, Bool]:
-    """The paths to use, and (P,) which pairs leave their old paths for them. `old`, `new`: of the same pairs.
+) -> Bool:
+    """(P,): which pairs leave their old paths for the new ones. `old`, `new`: of the same pairs; `differs`
+    (P,): those whose paths are not the same.
 
     A pair takes its new paths if an old one is broken; else only if the new ones score at least `margin`
     times the old, or nearly as much (to the square root of `margin`) over fewer links, since a detour whose
     reason has gone only loads the rail it borrows; and it last changed `dwell_s` or longer ago. `changed_at`:
-    (P,) seconds, -inf for never, or because a path was broken. Pairs whose links agree take the new answer,
-    whose weights may differ.
+    (P,) seconds, -inf for never, or because a path was broken.
     """
     moved = np.zeros(len(new.src), bool)
-    different = np.flatnonzero(~same_paths(old, new))
+    different = np.flatnonzero(differs)
     if not different.size:
-        return new, moved
+        return moved
     before, after = take(old, different), take(new, different)
     had, would = pair_scores(fabric, before, health), pair_scores(fabric, after, health)
     shorter = (mean_hops(after) < mean_hops(before) - EQUAL_WITHIN) & (np.diff(after.pair_start) > 0)
@@ -87,7 +91,7 @@ def damped(
     rested = now_s - changed_at[different] >= dwell_s
     leaves = broken_pairs(before, health) | (better & rested)
     moved[different[leaves]] = True
-    return replaced(new, different[~leaves], take(before, np.flatnonzero(~leaves))), moved
+    return moved
 
 
 def mean_hops(batch: PathBatch) -> Float:

@@ -44,15 +44,19 @@ class Arrangement:
 
     @classmethod
     def mixed(
-        cls, old: Sequence[PathBatch], new: Sequence[PathBatch], may: Sequence[Bool], weigh: Sequence[Bool]
+        cls,
+        old: Sequence[PathBatch],
+        new: Sequence[PathBatch],
+        differ: Sequence[Bool],
+        may: Sequence[Bool],
+        weigh: Sequence[Bool],
     ) -> "Arrangement":
-        """The pairs that `may` as in `new`, all others as in `old`; but where links agree, those that `weigh`
-        take the new answer, whose weights may differ."""
+        """The pairs that `may` as in `new`, all others as in `old`; but those that do not `differ` in links
+        and that `weigh` take the new answer, whose weights may."""
         blocks, moved = [], []
-        for before, after, allowed, weighs in zip(old, new, may, weigh, strict=True):
-            differs = ~same_paths(before, after)
+        for before, after, differs, allowed, weighs in zip(old, new, differ, may, weigh, strict=True):
             stays = np.flatnonzero(~allowed & (differs | ~weighs))
-            blocks.append(replaced(after, stays, take(before, stays)))
+            blocks.append(replaced(after, stays, take(before, stays)) if stays.size else after)
             moved.append(differs & allowed)
         return cls(blocks, moved)
 

@@ -23,10 +23,11 @@ from railweave.framework.routing.batches import (
     answer,
     batches,
     join,
+    same_paths,
     take,
     unreachable,
 )
-from railweave.framework.routing.damping import broken_pairs, damped, lacks, mean_hops, uneven
+from railweave.framework.routing.damping import broken_pairs, lacks, leaving, mean_hops, uneven
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
 from railweave.framework.routing.demand import Forecast, JobDemand, Prospects
 from railweave.framework.routing.router_calls import ask, placed, wants_demand
@@ -125,8 +126,9 @@ class RoutesInUse:
         else:
             chosen = self._pair_by_pair(new, health, now_s, rested, dwell_s)
         weighed = _weighed(self._blocks, chosen.blocks, chosen.moved)
-        self._routed, self._again_s = health, self._next_rested_s(now_s)
+        self._routed = health
         if not (weighed.any() or chosen.moves):
+            self._again_s = self._next_rested_s(now_s)
             return None
         why = self._why(self._based_on, health) or self._why_now(prospects)
         self._carries_anew = self._obsolete = False
@@ -195,19 +197,22 @@ class RoutesInUse:
         """Every pair on one of the router's paths for it, or on those in use. Pairs without a demand follow
         scores."""
         margin, forecast, old = self.options.margin, self._forecast, self._blocks
+        differs = [~same_paths(before, after) for before, after in zip(old, new, strict=True)]
         by_score = [
-            damped(self.fabric, before, after, health, changed_at, now_s, margin, dwell_s)[1]
-            for before, after, changed_at in zip(old, new, self._changed_at, strict=True)
+            leaving(self.fabric, before, after, other, health, changed_at, now_s, margin, dwell_s)
+            for before, after, other, changed_at in zip(old, new, differs, self._changed_at, strict=True)
         ]
         if self._obsolete:  # no path in use answers what is sent now
             by_score = [np.ones(len(block.src), bool) for block in old]
         if forecast is None:
-            return Arrangement.mixed(old, new, by_score, [np.ones(len(block.src), bool) for block in old])
-        return self._paying(new, health, forecast, by_score, rested)
+            every = [np.ones_like(moved) for moved in by_score]
+            return Arrangement.mixed(old, new, differs, by_score, every)
+        return self._paying(new, differs, health, forecast, by_score, rested)
 
     def _paying(
         self,
         new: list[PathBatch],
+        differs: Sequence[Bool],
         health: HealthSnapshot,
         forecast: Forecast,
         by_score: Sequence[Bool],
@@ -222,8 +227,8 @@ class RoutesInUse:
         free = [mask & rest for mask, rest in zip(sends, rested, strict=True)]
         unjudged = [lost | ~mask for lost, mask in zip(broken, sends, strict=True)]
         forced = [leaves & follows for leaves, follows in zip(by_score, unjudged, strict=True)]
-        answered = Arrangement.mixed(old, new, forced, [np.ones_like(mask) for mask in sends])
-        base = Arrangement.mixed(old, new, forced, unjudged)
+        answered = Arrangement.mixed(old, new, differs, forced, [np.ones_like(mask) for mask in sends])
+        base = Arrangement.mixed(old, new, differs, forced, unjudged)
         if not base.weighs_like(answered):
             base = best(base, [Offer(answered, 1.0)], forecast, self._prospects)
         shorter = [mean_hops(a) < mean_hops(b) - EQUAL_WITHIN for a, b in zip(new, old, strict=True)]

@@ -31,7 +31,8 @@ def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSna
     for name, ranges in (("pair_start", batch.pair_start), ("hop_start", batch.hop_start)):
         if ranges[0] != 0 or np.any(np.diff(ranges) < 0):
             raise RouteError(f"router {router}: {name} of its path batch must begin at 0 and never fall.")
-    links, every_hop, path_pair = batch.links, np.arange(len(batch.links)), batch.path_pair
+    links, every_hop = batch.links, np.arange(len(batch.links))
+    path_pair, hop_path = batch.path_pair, batch.hop_path
 
     def refuse(wrong: Bool, why: str, hops: Int64 | None = None) -> None:
         """Raises for the first wrong path, or with `hops` for the first of these hops that is wrong."""
@@ -40,27 +41,28 @@ def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSna
         path, where = int(wrong.argmax()), ""
         if hops is not None:
             hop = hops[path]
-            path, link = int(batch.hop_path[hop]), int(links[hop])
+            path, link = int(hop_path[hop]), int(links[hop])
             where = f" at link {fabric.link_name(link) if 0 <= link < fabric.n_links else link}"
         pair = path_pair[path]
         name, nth = pair_name(fabric, batch.src[pair], batch.dst[pair]), path - batch.pair_start[pair]
         raise RouteError(f"router {router}: path {nth} of {name} is wrong{where}: {why}.")
 
-    number = np.arange(len(batch.weight)) - batch.pair_start[path_pair]
-    refuse(number >= MOST_PATHS, f"packets tell {MOST_PATHS} paths of a pair apart at most")
+    if np.diff(batch.pair_start).max(initial=0) > MOST_PATHS:
+        number = np.arange(len(batch.weight)) - batch.pair_start[path_pair]
+        refuse(number >= MOST_PATHS, f"packets tell {MOST_PATHS} paths of a pair apart at most")
     refuse((links < 0) | (links >= fabric.n_links), "the fabric has no such link", every_hop)
     refuse(np.diff(batch.hop_start) == 0, "a path without links; an unreachable pair has no path at all")
     begin, end = batch.hop_start[:-1], batch.hop_start[1:] - 1
     source, target = batch.src[path_pair], batch.dst[path_pair]
     refuse(fabric.link_src[links[begin]] != source, "the first link does not leave the source", begin)
-    onward = np.flatnonzero(np.diff(batch.hop_path) == 0) + 1
+    onward = np.flatnonzero(hop_path[1:] == hop_path[:-1]) + 1
     apart = fabric.link_src[links[onward]] != fabric.link_dst[links[onward - 1]]
     refuse(apart, "the link does not begin where the one before it ends", onward)
     refuse(fabric.link_dst[links[end]] != target, "the last link does not reach the destination", end)
     idle = ~fabric.usable[links]
     refuse(idle, "the link is one direction of a one-way cable and carries nothing", every_hop)
     refuse(health.down[links], "the link is down", every_hop)
-    path = np.concatenate((np.arange(len(batch.weight)), batch.hop_path))
+    path = np.concatenate((np.arange(len(batch.weight)), hop_path))
     met = seen_before(path * fabric.n_nodes + np.concatenate((source, fabric.link_dst[links])))
     refuse(met[len(batch.weight) :], "the link returns to a node the path has met: a loop", every_hop)
     refuse(~(batch.weight > 0), "its weight is not positive")

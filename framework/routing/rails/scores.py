@@ -68,7 +68,9 @@ class Scores:
             )
             order = np.argsort(rail, kind="stable")
         dead = np.append(dead, not is_full(fabric))
-        interface = np.stack((np.repeat(domain, rails.size), np.tile(rail, domains.size)))
+        interface = np.empty((2, domains.size * rails.size))
+        by_domain, by_rail = interface.reshape(2, domains.size, rails.size)
+        by_domain[:], by_rail[:] = domain[:, None], rail
         if weak.any():
             link_score = np.append(np.where(weak[:-1] & ~dead[:-1], health.link_score, 1.0), 1.0)
             for row, ends in enumerate(((links.d_up, links.d_down), (links.r_up, links.r_down))):

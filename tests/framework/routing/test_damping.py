@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable
+from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
 from railweave.framework.routing.batches import all_paths, same_paths, table_from_batch, take
 from railweave.framework.routing.damping import (
     broken_pairs,
-    damped,
+    leaving,
     pair_scores,
     path_scores,
 )
+from railweave.framework.routing.decision import Arrangement
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import link_between, rail_only, rail_path, table_of
 
@@ -97,6 +98,23 @@ def decided(
     return by_definition(fabric, old, new, health, np.full((n, n), changed_at), 10.0, 1.25)
 
 
+def damped(
+    fabric: Fabric,
+    before: PathBatch,
+    after: PathBatch,
+    health: HealthSnapshot,
+    times: np.ndarray,
+    now_s: float,
+    margin: float,
+) -> tuple[PathBatch, np.ndarray]:
+    """The paths in use then, and which pairs have left theirs; dwell 2 s."""
+    differs = ~same_paths(before, after)
+    moved = leaving(fabric, before, after, differs, health, times, now_s, margin, 2.0)
+    mixed = Arrangement.mixed([before], [after], [differs], [moved], [np.ones_like(moved)])
+    assert np.array_equal(mixed.moved[0], moved)
+    return mixed.blocks[0], moved
+
+
 def by_definition(
     fabric: Fabric,
     old: RouteTable,
@@ -106,10 +124,10 @@ def by_definition(
     now_s: float,
     margin: float,
 ) -> tuple[RouteTable, np.ndarray]:
-    """`damped` for every pair, with its times and its answer as (n, n) matrices [src, dst]; dwell 2 s."""
+    """`damped` for every pair, with its times and its answer as (n, n) matrices [src, dst]."""
     before, after = all_paths(old), all_paths(new)
     times = changed_at[before.src, before.dst]
-    chosen, moved = damped(fabric, before, after, health, times, now_s, margin, 2.0)
+    chosen, moved = damped(fabric, before, after, health, times, now_s, margin)
     matrix = np.zeros((fabric.n_gpus, fabric.n_gpus), bool)
     matrix[before.src, before.dst] = moved
     return table_from_batch(new.router, new.version, fabric.n_gpus, chosen), matrix
@@ -273,8 +291,8 @@ def test_some_pairs_are_damped_as_among_all(kind: str, seed: int, data: st.DataO
     health = scored(fabric, rails, {link: rng.randrange(1, 21) / 20 for link in range(fabric.n_links)})
     before, after = all_paths(old), all_paths(new)
     times = np.array([rng.choice([NEVER, 1.0, 4.0]) for _ in before.src])
-    chosen, moved = damped(fabric, before, after, health, times, 5.0, 1.1, 2.0)
+    chosen, moved = damped(fabric, before, after, health, times, 5.0, 1.1)
     rows = np.array(data.draw(st.lists(st.integers(0, len(times) - 1), unique=True, min_size=1)))
-    part, leaves = damped(fabric, take(before, rows), take(after, rows), health, times[rows], 5.0, 1.1, 2.0)
+    part, leaves = damped(fabric, take(before, rows), take(after, rows), health, times[rows], 5.0, 1.1)
     assert part == take(chosen, rows)
     assert np.array_equal(leaves, moved[rows])
