@@ -11,6 +11,14 @@ from typing import NamedTuple, cast
 from railweave.framework.solver import horizon, plain, sharing, state, stepping
 from railweave.framework.solver.state import FlowState
 
+MODULES = (stepping, horizon, sharing)
+VERSION = sha256(
+    b"".join(
+        Path(str(file)).read_bytes() for file in (__file__, *(m.__file__ for m in (*MODULES, plain, state)))
+    )
+).hexdigest()[:8]
+"""Of the sources as they are imported: what they become while the process runs is not what it compiles."""
+
 
 class Code(NamedTuple):
     """`stepping.run` and the `share_out` that it calls."""
@@ -36,19 +44,16 @@ def machine_code() -> Code:
     """Compiled by numba, which keeps the result on disk; `horizon` and `sharing` stand in for `plain`. Raises
     ImportError without numba.
 
-    numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
+    numba notices changes of a function's own file alone, so a function's name holds VERSION.
     """
     import numba
 
-    modules = (stepping, horizon, sharing)
-    files = (__file__, *(str(module.__file__) for module in (*modules, plain, state)))
-    version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
     names = vars(stepping) | vars(horizon) | vars(sharing)
-    for module in modules:
+    for module in MODULES:
         for name, function in vars(module).items():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
-                clone.__qualname__ = f"{name}_{version}"
+                clone.__qualname__ = f"{name}_{VERSION}"
                 inner = name not in Code._fields  # is called by compiled code alone
                 # A call hands over all arrays of the state, and counts a reference to each: for short
                 # functions that takes several times as long as what they do. So they are inlined, and

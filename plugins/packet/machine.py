@@ -25,11 +25,24 @@ from railweave.plugins.packet import (
 )
 
 MODULES = (calendar, queues, pauses, steering, sending, losses, trimming, receiving, loop)
+VERSION = sha256(
+    b"".join(
+        Path(str(file)).read_bytes()
+        for file in (
+            __file__,
+            Path(__file__).with_name("addresses.py"),
+            layout.__file__,
+            *(m.__file__ for m in MODULES),
+        )
+    )
+).hexdigest()[:8]
+"""Of the sources as they are imported: what they become while the process runs is not what it compiles."""
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
            "waiting_at", "mark", "arrives", "arrived", "taken", "heard")  # fmt: skip
 REPLACED = ("addressed", "fetch", "lowest_bit")
 """By instructions (addresses.py)."""
 ARGUMENTS = 8
+"""Of any compiled call, 64 bits each; those that a call does not have are 0."""
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""
 CHOOSING = ("use_paths", "choose", "acknowledged", "lost")
@@ -43,7 +56,7 @@ def machine_code(extras: bool) -> Callable[..., int]:
     """`loop.run`, compiled by numba, which keeps the result on disk; `extras`: layout.EXTRAS. Raises
     NotInstalledError without numba.
 
-    numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
+    numba notices changes of a function's own file alone, so a function's name holds VERSION.
     """
     try:
         import numba
@@ -54,8 +67,6 @@ def machine_code(extras: bool) -> Callable[..., int]:
             "the engine packet computes with numba, which is not installed. "
             "Install it: pip install 'railweave[fluid]'."
         ) from None
-    files = (__file__, *(str(module.__file__) for module in (*MODULES, layout, addresses)))
-    version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
     names: dict[str, Any] = {}
     for module in MODULES:
         names |= vars(module)
@@ -66,7 +77,7 @@ def machine_code(extras: bool) -> Callable[..., int]:
                 names[name] = getattr(addresses, name)
             elif isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
-                clone.__qualname__ = f"{name}_{version}{'_extras' * extras}"
+                clone.__qualname__ = f"{name}_{VERSION}{'_extras' * extras}"
                 inner = name != "run"
                 names[name] = numba.njit(
                     cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True,
