@@ -18,7 +18,8 @@ from railweave.plugins.packet.layout import (
     NONE,
     State,
 )
-from railweave.plugins.packet.queues import look, release
+from railweave.plugins.packet.lists import list_lost, release, take_off
+from railweave.plugins.packet.queues import look
 from railweave.plugins.packet.sending import GONE, PATH_HEARD, PATH_LOST, chooser_of, control, gap_of
 
 PROBED = 3
@@ -82,12 +83,7 @@ def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
     if not current:
         release(s, i)
         return
-    packet["later"] = NONE
-    if pair["lost_head"] == NONE:
-        pair["lost_head"] = i
-    else:
-        s.packet[pair["lost_tail"]]["later"] = i
-    pair["lost_tail"] = i
+    list_lost(s, p, i)
 
 
 def overtaken(s: State, call: Any, q: int, until: int, newest: int, now: int) -> None:
@@ -179,26 +175,19 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
 def probe(s: State, call: Any, p: int, now: int) -> None:
     """Send again the packet that has been under way for longest."""
     pair = s.pair[p]
-    oldest, at, when = NONE, NONE, NEVER
+    oldest, when = NONE, NEVER
     for k in range(pair["paths"]):
         i = s.path[pair["first_path"] + k]["head"]
         if i != NONE and s.packet[i]["sent"] < when:
-            oldest, at, when = i, pair["first_path"] + k, s.packet[i]["sent"]
-    i, before, before_oldest = pair["left_head"], NONE, NONE
+            oldest, when = i, s.packet[i]["sent"]
+    i = pair["left_head"]
     while i != NONE:
         if s.packet[i]["sent"] < when:
-            oldest, at, when, before_oldest = i, NONE, s.packet[i]["sent"], before
-        before, i = i, s.packet[i]["later"]
+            oldest, when = i, s.packet[i]["sent"]
+        i = s.packet[i]["later"]
     pair["probes"] += 1
     pair["active"] = now
     if oldest == NONE:
         return
-    packet = s.packet[oldest]
-    if at != NONE:
-        s.path[at]["head"] = packet["later"]
-    elif before_oldest == NONE:
-        pair["left_head"] = packet["later"]
-    else:
-        s.packet[before_oldest]["later"] = packet["later"]
-    packet["flags"] &= ~LISTED
+    take_off(s, oldest)
     gone(s, call, oldest, now, PROBED)

@@ -14,6 +14,7 @@ from railweave.framework.hookspecs import CongestionControl, PathChooser
 from railweave.plugins.packet import (
     calendar,
     layout,
+    lists,
     loop,
     losses,
     pauses,
@@ -24,7 +25,7 @@ from railweave.plugins.packet import (
     trimming,
 )
 
-MODULES = (calendar, queues, pauses, steering, sending, losses, trimming, receiving, loop)
+MODULES = (calendar, lists, queues, pauses, steering, sending, losses, trimming, receiving, loop)
 VERSION = sha256(
     b"".join(
         Path(str(file)).read_bytes()
@@ -38,7 +39,8 @@ VERSION = sha256(
 ).hexdigest()[:8]
 """Of the sources as they are imported: what they become while the process runs is not what it compiles."""
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
-           "waiting_at", "mark", "arrives", "arrived", "taken", "heard")  # fmt: skip
+           "waiting_at", "mark", "arrives", "arrived", "taken", "heard", "list_sent", "owe",
+           "settle")  # fmt: skip
 REPLACED = ("addressed", "fetch", "lowest_bit")
 """By instructions (addresses.py)."""
 ARGUMENTS = 8

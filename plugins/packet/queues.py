@@ -11,7 +11,6 @@ from railweave.plugins.packet.layout import (
     DATA,
     EXTRAS,
     FAIR,
-    FREE,
     FREEING,
     HEAD_BYTES,
     HOPS,
@@ -21,7 +20,6 @@ from railweave.plugins.packet.layout import (
     LOOKS,
     MARKED,
     MARKS_LEAVING,
-    N_FREE,
     NONE,
     NOTHING,
     OTHER_HOPS,
@@ -32,10 +30,12 @@ from railweave.plugins.packet.layout import (
     TRIMMING,
     State,
 )
+from railweave.plugins.packet.lists import owe_again, release
 
 MARKING, LOSING, SPOILING, CHOOSING, STEERING = range(1, 6)
 """What draws are for."""
 UNIT = 2.0**-53
+"""From 53 random bits to [0, 1)."""
 _A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
@@ -69,38 +69,11 @@ def look(s: State, p: int) -> None:
         s.globals[LOOKS] += 1
 
 
-def new_packet(s: State) -> int:
-    i = s.globals[FREE]
-    s.globals[FREE] = s.packet[i]["next"]
-    s.globals[N_FREE] -= 1
-    return i
-
-
-def release(s: State, i: int) -> None:
-    """One of the lists that hold a packet lets it go."""
-    packet = s.packet[i]
-    packet["uses"] -= 1
-    if packet["uses"] == 0:
-        packet["next"] = s.globals[FREE]
-        s.globals[FREE] = i
-        s.globals[N_FREE] += 1
-
-
 def vanish(s: State, i: int) -> None:
     """A packet does not get on. What a lost acknowledgement would have acknowledged, the next one does."""
     packet = s.packet[i]
     if packet["kind"] == ACK and packet["first"] != NONE:
-        pair = s.pair[packet["pair"]]
-        last = packet["first"]
-        count = 1
-        while s.packet[last]["next"] != NONE:
-            last = s.packet[last]["next"]
-            count += 1
-        s.packet[last]["next"] = pair["owed_head"]
-        if pair["owed_head"] == NONE:
-            pair["owed_tail"] = last
-        pair["owed_head"] = packet["first"]
-        pair["owed"] += count
+        owe_again(s, packet["pair"], packet["first"])
     release(s, i)
 
 

@@ -28,6 +28,7 @@ from railweave.plugins.packet.layout import (
     TRIMMED,
     State,
 )
+from railweave.plugins.packet.lists import new_packet, owe, release, settle
 from railweave.plugins.packet.losses import acknowledge, overtaken
 from railweave.plugins.packet.pauses import admit
 from railweave.plugins.packet.queues import (
@@ -37,8 +38,6 @@ from railweave.plugins.packet.queues import (
     forward,
     frees_soon,
     look,
-    new_packet,
-    release,
     vanish,
 )
 from railweave.plugins.packet.sending import HEARD, NOTIFIED, RECEIVED, control
@@ -133,18 +132,9 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
         release(s, i)
         return
     asks = ASKS if EXTRAS and packet["flags"] & TRIMMED else taken(s, call, i, now)
-    packet["next"] = NONE
-    if pair["owed_head"] == NONE:
-        pair["owed_head"] = i
-    else:
-        s.packet[pair["owed_tail"]]["next"] = i
-    pair["owed_tail"] = i
-    pair["owed"] += 1
+    owe(s, p, i)
     if asks or pair["owed"] >= pair["ack_every"]:
-        first = pair["owed_head"]
-        pair["owed_head"] = pair["owed_tail"] = NONE
-        pair["owed"] = 0
-        answer(s, i, first, now)
+        answer(s, i, settle(s, p), now)
 
 
 def taken(s: State, call: Any, i: int, now: int) -> int:

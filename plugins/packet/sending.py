@@ -27,7 +27,8 @@ from railweave.plugins.packet.layout import (
     WRONG_PATH,
     State,
 )
-from railweave.plugins.packet.queues import CHOOSING, draw, enqueue, forward, look, new_packet, release
+from railweave.plugins.packet.lists import drop_lost, list_sent, new_packet
+from railweave.plugins.packet.queues import CHOOSING, draw, enqueue, forward, look
 
 AHEAD = 1e-9
 """As of the chooser in turn (traffic/choosers.py)."""
@@ -136,8 +137,7 @@ def resent(s: State, p: int) -> int:
         packet = s.packet[i]
         if packet["epoch"] == pair["epoch"] and s.got[pair["got"] + packet["number"]] != 2:
             return i
-        pair["lost_head"] = packet["later"]
-        release(s, i)
+        drop_lost(s, p)
     return NONE
 
 
@@ -177,8 +177,7 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
                 push(s, due, (TIMER << 60) | (p << 32) | PACED)
             return
         if old != NONE:
-            pair["lost_head"] = s.packet[old]["later"]
-            release(s, old)
+            drop_lost(s, p)
             pair["again"] += 1
         else:
             pair["number"] += 1
@@ -213,11 +212,7 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     packet["path"] = q = way(s, call, p, e, now)
     path = s.path[q]
     packet["start"], packet["hops"] = path["start"], path["hops"]
-    if path["head"] == NONE:
-        path["head"] = i
-    else:
-        s.packet[path["tail"]]["later"] = i
-    path["tail"] = i
+    list_sent(s, q, i)
     if pair["in_flight"] == 0:
         pair["heard"] = now
     pair["active"] = now

@@ -20,7 +20,6 @@ from railweave.plugins.packet.layout import (
     FLOWLET,
     FULL,
     LINK,
-    LISTED,
     NEVER,
     NONE,
     PACKET,
@@ -31,6 +30,7 @@ from railweave.plugins.packet.layout import (
     State,
     in_lines,
 )
+from railweave.plugins.packet.lists import leave_path
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.room import day_shift, grown
@@ -40,13 +40,14 @@ from railweave.plugins.packet.windows import Links
 CNP_BODY = 16
 """Reserved bytes of a CNP behind its BTH (InfiniBand specification, annex A17)."""
 EVENTS = 1 << 18
-"""That are carried out before others see what has become of it: about a tenth of a second."""
+"""Events that are carried out before others see what has become of it: about a tenth of a second."""
 COUNTED = (
     "packets", "again", "twice", "marked", "trimmed", "beyond", "behind", "depth", "notified", "bad_icrc",
     "bytes", "declared",
 )  # fmt: skip
 """What a pair counts in an iteration."""
 _MASK, _GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
+"""64 bits, and the increment of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
 
 
 def mixed(z: int) -> int:
@@ -269,16 +270,7 @@ class Simulation:
         s = self.s
         first = int(s.pair[p]["first_path"])
         for q in range(first, first + int(s.pair[p]["paths"])):
-            if (head := int(s.path[q]["head"])) == NONE:
-                continue
-            i = head
-            while True:
-                s.packet[i]["flags"] &= ~LISTED
-                if s.packet[i]["later"] == NONE:
-                    break
-                i = int(s.packet[i]["later"])
-            s.packet[i]["later"] = s.pair[p]["left_head"]
-            s.pair[p]["left_head"], s.path[q]["head"] = head, NONE
+            leave_path(s, p, q)
         if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
             s.pair[p]["probes"], s.pair[p]["active"] = 0, 0
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from railweave.framework.hookspecs.congestion import TRIMMED as CUT_OFF
-from railweave.plugins.packet.layout import ACKED, LISTED, LOST, NONE, State
+from railweave.plugins.packet.layout import ACKED, LOST, State
+from railweave.plugins.packet.lists import take_off
 from railweave.plugins.packet.losses import gone
 
 
@@ -17,23 +18,3 @@ def asked_again(s: State, call: Any, i: int, now: int) -> None:
     pair["probes"] = 0
     take_off(s, i)
     gone(s, call, i, now, CUT_OFF)
-
-
-def take_off(s: State, i: int) -> None:
-    """A packet leaves the list of its path, or that of paths that its pair has left. Headers go before data,
-    so it need not be the first, and those before it are not late."""
-    packet = s.packet[i]
-    pair, path = s.pair[packet["pair"]], s.path[packet["path"]]
-    listed = packet["flags"] & LISTED
-    k, before = path["head"] if listed else pair["left_head"], NONE
-    while k != i:
-        k, before = s.packet[k]["later"], k
-    if before != NONE:
-        s.packet[before]["later"] = packet["later"]
-    elif listed:
-        path["head"] = packet["later"]
-    else:
-        pair["left_head"] = packet["later"]
-    if listed and packet["later"] == NONE:
-        path["tail"] = before
-    packet["flags"] &= ~LISTED

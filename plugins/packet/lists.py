@@ -1,0 +1,123 @@
+"""The lists of packets, linked through them: of a pair, those sent on each path, sent on paths that it has
+left, lost, and arrived but not acknowledged; and those that are free. In numba's subset of Python."""
+
+from railweave.plugins.packet.layout import FREE, LISTED, N_FREE, NONE, State
+
+
+def new_packet(s: State) -> int:
+    i = s.globals[FREE]
+    s.globals[FREE] = s.packet[i]["next"]
+    s.globals[N_FREE] -= 1
+    return i
+
+
+def release(s: State, i: int) -> None:
+    """One of the lists that hold a packet lets it go."""
+    packet = s.packet[i]
+    packet["uses"] -= 1
+    if packet["uses"] == 0:
+        packet["next"] = s.globals[FREE]
+        s.globals[FREE] = i
+        s.globals[N_FREE] += 1
+
+
+# -- sent ----------------------------------------------------------------------------------------------
+def list_sent(s: State, q: int, i: int) -> None:
+    """A packet is the last one sent on a path."""
+    path = s.path[q]
+    if path["head"] == NONE:
+        path["head"] = i
+    else:
+        s.packet[path["tail"]]["later"] = i
+    path["tail"] = i
+
+
+def take_off(s: State, i: int) -> None:
+    """A packet leaves the list of its path, or that of paths that its pair has left. Headers go before data,
+    so it need not be the first, and those before it are not late."""
+    packet = s.packet[i]
+    pair, path = s.pair[packet["pair"]], s.path[packet["path"]]
+    listed = packet["flags"] & LISTED
+    k, before = path["head"] if listed else pair["left_head"], NONE
+    while k != i:
+        k, before = s.packet[k]["later"], k
+    if before != NONE:
+        s.packet[before]["later"] = packet["later"]
+    elif listed:
+        path["head"] = packet["later"]
+    else:
+        pair["left_head"] = packet["later"]
+    if listed and packet["later"] == NONE:
+        path["tail"] = before
+    packet["flags"] &= ~LISTED
+
+
+def leave_path(s: State, p: int, q: int) -> None:
+    """What is under way on a path of a pair is on a path that it has left."""
+    path, pair = s.path[q], s.pair[p]
+    i = head = path["head"]
+    if head == NONE:
+        return
+    s.packet[i]["flags"] &= ~LISTED
+    while s.packet[i]["later"] != NONE:
+        i = s.packet[i]["later"]
+        s.packet[i]["flags"] &= ~LISTED
+    s.packet[i]["later"] = pair["left_head"]
+    pair["left_head"], path["head"] = head, NONE
+
+
+# -- lost ----------------------------------------------------------------------------------------------
+def list_lost(s: State, p: int, i: int) -> None:
+    """A packet is the last one that a pair has to send again."""
+    pair = s.pair[p]
+    s.packet[i]["later"] = NONE
+    if pair["lost_head"] == NONE:
+        pair["lost_head"] = i
+    else:
+        s.packet[pair["lost_tail"]]["later"] = i
+    pair["lost_tail"] = i
+
+
+def drop_lost(s: State, p: int) -> None:
+    """The first one need not be sent again any more."""
+    pair = s.pair[p]
+    i = pair["lost_head"]
+    pair["lost_head"] = s.packet[i]["later"]
+    release(s, i)
+
+
+# -- acknowledgements that are owed --------------------------------------------------------------------
+def owe(s: State, p: int, i: int) -> None:
+    """A packet has arrived, and is acknowledged after those before it."""
+    pair = s.pair[p]
+    s.packet[i]["next"] = NONE
+    if pair["owed_head"] == NONE:
+        pair["owed_head"] = i
+    else:
+        s.packet[pair["owed_tail"]]["next"] = i
+    pair["owed_tail"] = i
+    pair["owed"] += 1
+
+
+def owe_again(s: State, p: int, first: int) -> None:
+    """An acknowledgement of the list that `first` begins is lost; the next one makes up for it."""
+    pair = s.pair[p]
+    last = first
+    count = 1
+    while s.packet[last]["next"] != NONE:
+        last = s.packet[last]["next"]
+        count += 1
+    s.packet[last]["next"] = pair["owed_head"]
+    if pair["owed_head"] == NONE:
+        pair["owed_tail"] = last
+    pair["owed_head"] = first
+    pair["owed"] += count
+
+
+def settle(s: State, p: int) -> int:
+    """The list of what one acknowledgement acknowledges; nothing is owed then."""
+    pair = s.pair[p]
+    first = pair["owed_head"]
+    pair["owed_head"] = pair["owed_tail"] = NONE
+    pair["owed"] = 0
+    return first
