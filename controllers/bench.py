@@ -32,6 +32,7 @@ DIRECTORY = Path("/run/rw-install")
 BRIDGES = (1, 24)
 """One switch shows the cost of a rule; 24 are the switches of the main job (16 GPUs, 4 domains, 4 rails)."""
 PATIENCE_S = 60.0
+"""Seconds to wait for any event."""
 Awaited = TypeVar("Awaited", bound=Event)
 
 

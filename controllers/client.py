@@ -18,6 +18,7 @@ from railweave.framework.parameters import Parameter, Value
 from railweave.framework.processes.child import ChildProcess
 
 STOP_S = 2.0
+"""Seconds from SIGTERM to SIGKILL."""
 ENVIRONMENT = {"EVENTLET_NO_GREENDNS": "yes"} | (
     {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
 )

@@ -14,6 +14,7 @@ MAC_DESTINATION = bytes.fromhex("02ffffffff02")
 FIRST, LAST = 1, 2
 """Which packet of its train a marked packet is."""
 NUMBERS = 1 << 16
+"""Numbers of trains that a header tells apart."""
 
 _IDENTIFICATION = 14 + 4
 """Bytes before it in the frame; the destination follows after 10 bytes, and then the source port."""

@@ -16,6 +16,7 @@ from railweave.controllers.packages import PACKAGES
 VARIABLE = "RAILWEAVE_OPENFLOW_LIBRARY"
 NAME = os.environ.get(VARIABLE, "ryu")
 ECHO_INTERVAL_S = 5.0
+"""Seconds between echo requests to a switch."""
 ECHO_UNANSWERED = 2
 """Echo requests without an answer, some 15 s, after which a switch is disconnected; an update would wait for
 it for ever."""

@@ -15,13 +15,17 @@ from railweave.framework.model.addressing import ipv4_text
 
 ETH_TYPE_IPV4 = 0x0800
 IP_PROTO_UDP = 17
+"""IEEE 802 and IANA."""
 WHOLE_COOKIE = (1 << 64) - 1
+"""Mask of a cookie, all of it."""
 HEAD_BYTES = 64
 """Bytes of a packet that a rule sends to the controller: its headers."""
 ONF = 0x4F4E4600
 BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
 OPEN_REQUEST, COMMIT_REQUEST = 0, 4
 ATOMIC_ORDERED = 1 | 2
+"""Experimenter messages of bundles for OpenFlow 1.3 (ONF extension 230): experimenter, types, orders,
+flags."""
 
 _BUNDLE_CONTROL = struct.Struct("!IHH")
 _BUNDLE_ADD = struct.Struct("!I2xH")

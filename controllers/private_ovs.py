@@ -7,6 +7,7 @@ from railweave.framework.processes.openvswitch import USERSPACE_TYPE, OpenVSwitc
 from railweave.framework.processes.programs import run, tool
 
 PORT = 6653
+"""TCP port of OpenFlow (IANA)."""
 _ADD = (
     f"-- add-br b{{node}} -- set bridge b{{node}} datapath_type={USERSPACE_TYPE} protocols=OpenFlow13 "
     "fail-mode=secure "

@@ -14,6 +14,7 @@ DOMAIN_RATE_BPS = 3.6e12
 RAIL_RATE_BPS = 400e9
 """400 Gb/s: one NIC per GPU."""
 MOST_GPUS = 1 << 20
+"""GPUs at most: sixteen times the largest fabric that the engines are measured with."""
 
 
 class RailOnly(Topology):

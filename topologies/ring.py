@@ -11,6 +11,7 @@ from railweave.framework.parameters import Parameter, Value, resolve
 WAVELENGTH_RATE_BPS = 40e9
 """One wavelength in OpTree's setup (arXiv 2211.15119)."""
 LARGEST = 1 << 16
+"""Nodes at most: a path has half as many links."""
 
 
 class Ring(Topology):

@@ -17,6 +17,7 @@ AXES = "xyz"
 CUBE = 4
 """Chips along each side of a cube; links between cubes are optical."""
 MOST_GPUS = 1 << 20
+"""GPUs at most: sixteen times the largest fabric that the engines are measured with."""
 LINK_RATE_BPS = 400e9
 """50 GB/s: one direction of a TPUv4's link."""
 

@@ -39,7 +39,9 @@ from railweave.traffic.rocev2.tuning import SPAN, Tuning
 
 PACKET = PacketFormat(4096)
 MESSAGE_BYTES = 1 << 20
+"""Bytes of a message: 256 packets."""
 ROUNDS = 5
+"""Measurements of each sender, in turn, of which medians are shown."""
 NAMESPACE = "/proc/self/ns/net"
 ENDS = tuple(
     Endpoint(i, f"g{i}", NAMESPACE, f"bench{i}", f"02:00:00:00:00:0{i + 1}", f"10.0.{i}.1", 4096)

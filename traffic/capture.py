@@ -31,15 +31,23 @@ from railweave.traffic.rocev2.sockets import (
 )
 
 FRAME_BYTES = 9100
+"""Bytes of a frame that are kept: more than the largest of a lab, 9,014."""
 SLOTS = 1024
+"""Frames of an interface that may wait to be written."""
 WITHIN_S = 10.0
+"""Seconds for the process that captures to report."""
 _DIRECTION_AT = 32 + 10
 """sll_pkttype of the sockaddr_ll behind struct tpacket2_hdr; 4 is outgoing."""
 
 _SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
+"""Types of blocks of pcapng: section header, interface description, enhanced packet
+(draft-ietf-opsawg-pcapng)."""
 _LINK_ETHERNET = 1
+"""LINKTYPE_ETHERNET."""
 _IF_NAME, _IF_RESOLUTION, _PACKET_FLAGS, _USER_APPLICATION = 2, 9, 2, 4
+"""Options of these blocks."""
 INBOUND, OUTBOUND = 1, 2
+"""Directions of epb_flags."""
 
 Awaited = TypeVar("Awaited", bound=Event)
 Link = tuple[str, str, str]

@@ -11,10 +11,11 @@ from railweave.framework.parameters import Parameter, Value
 
 IN_TURN, MESSAGES = "in-turn", "messages"
 MOST_PATHS = 128
-"""Of a pair."""
+"""Paths of a pair at most: the tables of compiled choosers have this many places."""
 AHEAD = 1e-9
 """Packets by which rounding may make a path seem ahead of its share."""
 UNIT = 2.0**-53
+"""From 53 random bits to [0, 1)."""
 
 
 class InTurn(PathChooser):

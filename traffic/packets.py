@@ -31,15 +31,19 @@ PSN_AT = 50
 """Offset of the last word of the BTH: AckReq, 7 reserved bits, 24 bits of PSN."""
 ACK_REQUEST = 1 << 31
 PSN_MASK = 0xFFFFFF
+"""Bits of the last word of the BTH."""
 AETH_ACK = 0x1F << 24
 """Syndrome of a positive acknowledgement without credit count; the low 24 bits carry the MSN."""
 _IP_AT, _UDP_AT, _BTH_AT = 14, 34, 42
+"""Offsets of the headers of IPv4 and UDP, and of the BTH, in a frame."""
 
 Crc = Callable[[bytes | bytearray | memoryview, int], int]
 icrc: Crc = isal_zlib.crc32
 """icrc(data, start): continues from `start`, the CRC of the bytes before. As zlib's, many times faster."""
 
 _VARIABLE = (2 + 1, 2 + 8, 2 + 10, 2 + 11, 22 + 6, 22 + 7, 30 + 4)  # TOS, TTL, checksums, FECN and BECN
+"""Bytes that routers may change, behind the EtherType, which the ICRC takes as ones (InfiniBand, annex
+A17)."""
 _MASK = int.from_bytes(bytes(0xFF * (at in _VARIABLE) for at in range(38)), "big")
 
 

@@ -49,8 +49,11 @@ from railweave.traffic.rocev2.sockets import (
 from railweave.traffic.rocev2.tuning import Tuning
 
 TICK_S = 0.005
+"""Seconds between two looks at what is overdue."""
 PROGRESS_S = 0.1
+"""Seconds between two reports of progress."""
 INTERFACES_WITHIN_S = 60.0
+"""Seconds for the interfaces of all ranks to appear."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from railweave.framework.model import Fabric
 PARTS = {"ports": ("price", "power_w"), "cables": ("price", "power_w", "optics")}
 """Sections of a price file, and what each part in one has; an absent value counts as 0, but the price."""
 MOST = 1e12
+"""Largest price, power or count of a file: a larger one is a mistake, and sums of it would lose digits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ PASS_S = 0.0005
 """Seconds of sleep between two bursts."""
 
 _RECEIVE_BUFFER_BYTES = 8 << 20
+"""Receive buffer of the host's socket: thousands of packets, so that the reader loses none while it is not
+scheduled."""
 _libc = ctypes.CDLL(None)
 
 Wait = Callable[[Callable[[], bool], str], None]

@@ -12,6 +12,7 @@ from railweave.framework.lab.plugin import in_lab
 from railweave.framework.registry import load_plugins
 
 RATE_SCALE = 1e-5
+"""Any that fits: rates are set and read back, and no traffic runs."""
 
 
 def bring_up(gpus: int, repeat: int, progress: Callable[[str], None]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from railweave.framework.results.directory import RunDirectory
 from railweave.framework.runs.runner import run
 
 PASSES = 5
+"""Copies of all routes, of which the fastest counts."""
 
 
 def figures(keys: Mapping[str, object], directory: Path) -> dict[str, Any]:

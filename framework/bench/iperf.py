@@ -15,6 +15,7 @@ from railweave.framework.processes.namespaces import inside
 from railweave.framework.processes.programs import tool
 
 PORT = 5201
+"""TCP port, iperf's usual one."""
 GRACE_S = 6.0
 """Seconds beyond its test after which a client is killed."""
 _LISTENS = re.compile(rf"^ *\d+: 00000000:{PORT:04X} \S+ 0A ", re.MULTILINE)

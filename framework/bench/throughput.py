@@ -36,10 +36,15 @@ WINDOW = 256
 switches."""
 
 FIRST_PPS = 10_000.0
+"""Packets a second with which the search for the best load begins, far below what any machine switches."""
 COARSE, FINE = 1.5, 1.15
+"""Factors between neighbouring loads: while climbing, and once the peak is known."""
 LADDER_S = 0.3
+"""Seconds of one load while climbing."""
 WORSE = 0.97
+"""Share of the best rate below which a load is worse; less could be noise."""
 WITHIN_S = 60.0
+"""Seconds for the lab to come up, and for a turn to end."""
 LEAST_BYTES, MOST_BYTES = 1 << 20, 16 << 20
 """Bounds of one rank's message. The buffers, inputs and outputs of all ranks together are four times as
 large."""

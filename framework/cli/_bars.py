@@ -18,6 +18,7 @@ from railweave.framework.model.names import element_name
 WIDTH = 16
 """Columns of a bar. A row has fewer than 60, so that it fits a narrow terminal."""
 MOST_ROWS = 16
+"""Rows of bars at most; half of the terminal where that has fewer."""
 
 
 class BarRow(NamedTuple):

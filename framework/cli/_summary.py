@@ -11,6 +11,7 @@ from railweave.framework.results.result import RunResult
 
 SHOWN_REROUTES = 8
 SHOWN_SCORES = 16
+"""The largest reroutes, and scores of one kind of element, that are listed; the others are counted."""
 
 
 def report(result: RunResult, directory: Path | None = None) -> str:

@@ -12,6 +12,7 @@ from railweave.framework.cli._options import ROUTES, routed_of
 from railweave.framework.cli._progress_bar import progress_bar
 
 SHOWN_PAIRS = 1000
+"""Unreachable pairs that are listed; all of them are counted."""
 
 
 @click.command(

@@ -10,6 +10,7 @@ from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import units
 
 MARGIN = 24.0
+"""Pixels around what is drawn."""
 INK, PALE, PAPER = "#1f2933", "#7b8794", "#ffffff"
 COLOURS = ("#d64545", "#2f80ed", "#27874b", "#b7791f", "#7b4fc9", "#0e8c8c", "#c2498f", "#5f6b2d")
 """Of rails, wavelengths and axes, in turn; dark enough for thin lines on white."""

@@ -7,13 +7,17 @@ from math import ceil, floor, inf, isfinite, log10
 from railweave.framework.drawing.canvas import INK, PALE, PAPER, Canvas, Point, colour
 
 WIDE, HIGH = 440.0, 260.0
+"""Pixels of the area between the axes."""
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2", "10 4", "4 2 1 2 1 2", "3 6")
 """Curves differ in these as well as in colour: prints are grey."""
 TICKS = 5
+"""Labels of an axis, about."""
 FONT = 10.0
+"""Pixels of the text of axes."""
 LOG_SPAN = 50.0
 """Ratio of the largest to the least number from which an axis of numbers above 0 is logarithmic."""
 CELL: Point = (64.0, 26.0)
+"""Width and height in pixels of a cell of a map."""
 PALEST, DARKEST = (238, 244, 251), (23, 78, 140)
 """Red, green and blue of the least and the largest value of a map."""
 

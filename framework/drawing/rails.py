@@ -22,7 +22,9 @@ from railweave.framework.drawing.spares import MOST_SPARES, draw_spare, spare_wo
 from railweave.framework.model import Fabric
 
 COLUMN, ROW = 84.0, 52.0
+"""Pixels between domains, and between rails."""
 MOST_COLUMNS, MOST_ROWS, MOST_SPINES = 14, 14, 8
+"""Domains, rails and spines that are drawn; of more, the first and the last."""
 BUS, TAP = "#52606d", "#9aa5b1"
 
 

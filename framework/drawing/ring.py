@@ -18,8 +18,11 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
 
 MOST = 1024
+"""GPUs of a ring that is drawn."""
 MOST_LINES = 8
+"""Parallel cables that are drawn; the legend has their number."""
 APART = 5.0
+"""Pixels between them."""
 
 
 def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:

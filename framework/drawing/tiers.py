@@ -14,6 +14,7 @@ from railweave.framework.drawing.canvas import (
 from railweave.framework.model import Fabric
 
 MOST, STEP, TIER = 128, 64.0, 120.0
+"""Nodes of a row that are drawn; pixels between nodes with names, and least between tiers."""
 WHOLE_ROW, NAMED, CLOSE = 1024, 48, 13.0
 """Nodes of a row drawn where all are wanted, and nodes up to which names have room; pixels between others."""
 

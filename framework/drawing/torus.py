@@ -20,8 +20,11 @@ from railweave.framework.drawing.spares import MOST_SPARES, draw_spare, spare_wo
 from railweave.framework.model import Fabric
 
 MOST = 4096
+"""GPUs of a torus that is drawn."""
 CELL = 74.0
+"""Pixels between neighbours."""
 STUB = 0.34
+"""Length of both ends of a cable that closes a ring, as a share of the distance of neighbours."""
 
 Steps = tuple[Point, ...]
 """How coordinates lie on paper: the vector of one hop up each axis."""

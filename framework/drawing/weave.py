@@ -13,7 +13,9 @@ from railweave.framework.drawing.rails import BUS, TAP, rates_into
 from railweave.framework.model import Fabric
 
 WITH_GPUS = 1024
+"""GPUs up to which each is drawn as a dot."""
 WIDE, NARROW = 26.0, 4.0
+"""Pixels between domains, and between rails, with dots and without."""
 
 
 def draw_weave(canvas: Canvas, fabric: Fabric) -> Legend:

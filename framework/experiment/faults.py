@@ -36,6 +36,7 @@ class Verb:
 
 
 SMALLEST = 1e-6
+"""Least share of a fault: less is none. A link at a millionth of its rate is as good as down."""
 _AT = Parameter("at", 0.0, "time", "when it fires", minimum=0)
 _AFTER = Parameter("the time behind the +", 0.0, "time", "when it fires in an iteration", minimum=0)
 _WAY = Parameter(

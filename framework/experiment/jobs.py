@@ -14,6 +14,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.parameters import Parameter, Value
 
 MOST_JOBS = 64
+"""Jobs of one run at most: each has processes, sockets and tables of its own."""
 OWN = (
     Parameter("name", "", "text", "what messages and results call it"),
     Parameter("share", False, "bool", "its GPUs may be in other jobs that share, too"),

@@ -23,6 +23,7 @@ from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Value
 
 DATA, OUTPUT = 0, 1
+"""Numbers of buffers (model/schedule.py)."""
 MOST_BYTES = 1 << 28
 """All ranks' inputs together, at most, of a collective that is tried before a run."""
 

@@ -9,6 +9,7 @@ from railweave.framework.experiment.settings import FilePlace, Key, LayeredSetti
 
 T = TypeVar("T")
 MOST = 20
+"""Errors of one object that are reported, the first."""
 
 
 def validated(settings: LayeredSettings, model: TypeAdapter[T], hint: str = "") -> T:

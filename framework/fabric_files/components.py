@@ -14,6 +14,7 @@ from railweave.framework.model import Fabric, NodeGroup
 
 KIND = "infragraph"
 MOST_JOINTS = 1 << 22
+"""Links between components at most: 4 million, and each takes a Python object."""
 GPU, SWITCH = "xpu", "switch"
 PASSED = ("nic", "port")
 """Types of components inside a server that belong to the cable which passes them."""

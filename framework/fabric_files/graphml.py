@@ -23,6 +23,7 @@ SIDE_KEYS = (
 )  # fmt: skip
 EDGE_KEYS = (*SIDE_KEYS, "link", "name")
 MOST_EDGES = 200_000
+"""Edges of a GraphML file at most: networkx keeps a dictionary for each."""
 
 
 _rate, _latency = lru_cache(RATE.parse), lru_cache(LATENCY.parse)

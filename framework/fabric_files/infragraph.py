@@ -26,6 +26,7 @@ from railweave.framework.parameters.units import rate
 
 TOP_KEYS = tuple(Infrastructure.model_fields)
 MOST_COMPONENTS = 1 << 21
+"""Components of all devices at most: twice as many as a fabric has GPUs."""
 DEEPEST = 8
 """Levels of devices inside devices at most: expansion is recursive, and a device may name itself."""
 _PART = re.compile(r"([^\[\].]+)(?:\[([-\d:]*)\])?")

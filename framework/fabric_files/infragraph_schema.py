@@ -31,7 +31,9 @@ def age_hint(text: str) -> str:
 
 E = TypeVar("E")
 MOST = 1 << 20
+"""Largest count of a component or instance: the most GPUs of a fabric."""
 MOST_MEASURED = 1e15
+"""Largest rate or latency: beyond it a unit is wrong."""
 
 
 class _Object(BaseModel):

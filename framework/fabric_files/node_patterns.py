@@ -12,6 +12,7 @@ from railweave.framework.model import NodeGroup
 from railweave.framework.model.arrays import Bool, Int32, Int64
 
 MOST_NODES = 1 << 20
+"""Nodes that the patterns of a file name at most."""
 FEW = 2000
 """Names of nodes up to which a message suggests the nearest; of more it shows what names look like."""
 _PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z_-])?")

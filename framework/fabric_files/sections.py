@@ -26,7 +26,9 @@ from railweave.framework.parameters import Parameter
 
 VERSION = "1"
 MOST_CABLES = 1 << 22
+"""Cables of a file at most."""
 MOST_PARALLEL = 4096
+"""Parallel cables of one line at most."""
 TOGETHER = 1 << 12
 """Lines of cables looked up at once where all of them are two names and nothing else."""
 SHOWN = 20

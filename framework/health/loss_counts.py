@@ -10,6 +10,7 @@ from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import ArrayNoun, Float
 
 BLOCK_PACKETS, EVIDENT_LOST = 512, 8
+"""Packets of a block from which its loss is stated, and lost ones that are enough before that."""
 PRIOR_PACKETS = 100
 """A link is assumed to lose one packet in this number before any was counted."""
 ONE_OF_MANY = 1e-6

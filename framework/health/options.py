@@ -8,7 +8,7 @@ from railweave.framework.parameters import Parameter, Value
 
 Aggregate = Literal["mean", "min"]
 LEAST_STEP = 0.001
-"""Of publishing scores."""
+"""Least step in which scores are published."""
 
 
 def _number(parameter: Parameter) -> Any:

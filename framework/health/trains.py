@@ -11,8 +11,9 @@ from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
 
 IDLE_S = 1.0
+"""Seconds without data after which a link is idle, so that a train delays nothing."""
 PERIOD_S, SHORT_PERIOD_S = 2.0, 1.0
-"""Between two trains over a link; the shorter one where it loses packets, or comes and goes."""
+"""Seconds between two trains over a link; the shorter one where it loses packets, or comes and goes."""
 FASTER = 1.25
 """A link that its last train showed to be faster than before by this much gets the next one at once: it may
 have become healthy while that train was on its way."""

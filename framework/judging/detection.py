@@ -19,9 +19,11 @@ from railweave.framework.model.names import Scores, element_name, link_title
 from railweave.framework.results.figures import Accuracy
 
 PUBLISHED_WITHIN = 0.3
+"""Score above the truth up to which a slow element is seen; at most half of the way to healthy."""
 ALLOWED_PACKETS, ALLOWED_S = 24, 0.25
 """Full packets that had waited, sent by a slow element's links until it has to show; seconds to publish."""
 REPAIRED_WITHIN = 0.1
+"""Score below the truth up to which a repaired element is seen as repaired."""
 EQUAL_WITHIN = 1e-6
 """Difference up to which scores are equal: they are kept in 32 bits."""
 

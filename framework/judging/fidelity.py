@@ -8,10 +8,13 @@ from railweave.framework.parameters.units import size as size_text
 from railweave.framework.results.figures import Fidelity, Verdict
 
 BUSY_SWITCHES = 0.9
+"""Share of the switches' cores above which queues form in the switches and not in front of the links."""
 BUSY_MACHINE = 0.97
+"""Share of all cores above which any process may wait for one."""
 LATE_SENDER_S, LATE_SENDER = 0.1, 0.01
 """Seconds that a sender may be late, or this share of the shortest healthy iteration if that is more."""
 RETRANSMITTED = 0.01
+"""Share of packets sent again above which repetitions, not rates, are part of the times."""
 SLOWER, FASTER = 1.1, 0.95
 """Largest ratio of healthy iterations to their time at a quarter of the rates, where the latency of packets
 counts a quarter as much, and least ratio to their time without that latency: declared times of runs that pass
@@ -22,7 +25,10 @@ LATENCY_SHARE = 0.09
 """Share of an iteration that the latency of packets through the emulator may make up: it does not scale with
 the rates."""
 FULL_BUFFER = 0.8
+"""Share of a switch's send buffer above which the kernel may soon drop what exceeds it."""
 EARLY = 1.0
+"""Physical limit over time of an iteration above which links ran faster than their rates; the limit has its
+tolerances already."""
 
 
 @dataclass(frozen=True, slots=True)

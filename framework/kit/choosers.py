@@ -16,7 +16,9 @@ from railweave.framework.kit.subject import Subject
 MOST_BYTES = 4096
 """Bytes of the record of a pair at most: a simulator has one for each pair."""
 PACKETS = 400
+"""Packets of one pair: each of 128 paths gets three."""
 PATHS = (1, 2, 3, 16, 128)
+"""Numbers of paths of a pair: one, few, a power of two, and the most that a chooser gets."""
 
 
 class Calls(NamedTuple):

@@ -17,15 +17,19 @@ READ = {"window": np.float64, "rate": np.float64, "wake": np.int64}
 PLAIN = "ifb"
 """Kinds of numbers that a record may hold."""
 CALLS = 2000
+"""Calls drawn at random, in which bounds and records are checked."""
 DAY = 86_400 * 10**12
 """Picoseconds: a lab's clock does not start at 0."""
 MILLISECOND = 10**9
+"""In picoseconds."""
 PAIR_ENDS, PAIR_FROM, PAIR_SECOND = 40 * MILLISECOND, 20 * MILLISECOND, 1 * MILLISECOND
 """Of two flows: when they are looked at, and when the second begins. DCQCN needs 250 steps of 55 us to
 recover half of the line."""
 EQUAL = 0.1
 """By which shares may differ from equal ones: windows of whole packets, and marks drawn at random."""
 INCAST, INCAST_ENDS, INCAST_FROM, BUSY = 8, 20 * MILLISECOND, 10 * MILLISECOND, 0.95
+"""Flows to one port; picoseconds at which the run ends, and from which it counts; share of that time for
+which the port is busy at least."""
 
 
 def control(subject: Subject) -> Iterator[Outcome]:

@@ -33,6 +33,7 @@ MORE_BYTES = 1.1
 """How many times the bytes of the data all links of an engine with packets may carry: acknowledgements,
 measuring trains, and what was sent again."""
 ROUNDING = 1e-6
+"""Relative error of sums of floats that is no finding."""
 CUTS = ("down {link}", "loss {link} rate=100%", "corrupt {link} rate=100%", "kill switch:{switch}")
 """Faults after which a transfer over a link, or through a switch, cannot end."""
 

@@ -56,10 +56,14 @@ from railweave.framework.runs.observers import Observers, write_reports
 
 COMBINE: Mapping[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 SIZES = (4096, (1 << 16) + 64)
+"""Bytes of a collective: one packet, and a size that is no power of two."""
 MOST_RANKS = 64
+"""Ranks, and transfers, up to which a schedule is carried out in memory."""
 MOST_TRANSFERS = 20_000
 SEEDS = (1, 2)
+"""Of inputs and orders."""
 SLOW = 0.2
+"""Share of its rate of a slow element."""
 PACKETS = np.array([[1000.0], [10.0], [10.0]])
 """Of a link, sent, lost and marked, at most."""
 WINDOW_S = 0.06

@@ -30,7 +30,9 @@ from railweave.framework.routing.router_calls import ask, unguarded
 
 SEEDS = (1, 2)
 OTHER_SEED = 3
+"""Seeds of drawn scores; that of the question between two equal ones."""
 EQUAL_SHARES_WITHIN = 1e-9
+"""Difference of weights that rounding explains."""
 
 Case = tuple[str, HealthSnapshot]
 """What befalls a fabric, in words, and its health."""

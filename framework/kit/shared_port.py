@@ -12,8 +12,11 @@ from railweave.framework.hookspecs.congestion import NEVER, OVERTAKEN
 from railweave.framework.kit.check_report import Broken
 
 PICOSECONDS = 1e12
+"""In a second."""
 BEGIN, SEND, ACKNOWLEDGE, NOTIFY, LOSE, WAKE = range(6)
+"""What happens at a time."""
 ROUNDING = 1e-9
+"""Relative error of a rate that rounding explains."""
 
 
 class ControlFunctions(NamedTuple):

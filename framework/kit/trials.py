@@ -25,10 +25,15 @@ paths."""
 FORK = multiprocessing.get_context("fork")
 """What plugins are made of need not be picklable."""
 MOST_SECONDS = 120.0
+"""Seconds for all pairs of 1,024 GPUs: as long as a user may wait for a lab."""
 MOST_BYTES = 2 << 30
+"""Memory for them."""
 MOST_GPUS = 16
+"""GPUs of a fabric up to which any machine brings up a lab of it."""
 WITHIN_S = 300
+"""Seconds for a run on a lab."""
 LAST_LINES = 12
+"""Lines of its output that a failure shows, the last."""
 
 
 class TooSlow(RailweaveError):

@@ -47,6 +47,7 @@ from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
 
 BRING_UP_WITHIN_S = 60.0
+"""Seconds for all switches to connect and take their rules; a lab that takes longer has failed."""
 CAPTURE_LOG = "/run/railweave/capture.log"
 URGENT = -5
 """Niceness of the processes that measure and reroute, among processes and among sessions: next to the

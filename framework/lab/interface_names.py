@@ -4,6 +4,7 @@ from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
 
 INTERFACE_LIMIT = 15
+"""Characters (IFNAMSIZ - 1, linux/if.h)."""
 HOST_PORT = 1
 """The port of a GPU's NIC switch that leads to its host."""
 

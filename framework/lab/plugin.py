@@ -20,6 +20,7 @@ from railweave.framework.processes.memory import pss_bytes
 from railweave.framework.processes.programs import search_path
 
 STOP_S = 10.0
+"""Seconds for a lab to end by itself before it is killed."""
 
 
 class EmulationEngine(Engine):

@@ -27,6 +27,7 @@ from railweave.framework.runs.parts import TrafficEnded
 
 LOG = "/run/railweave/launcher.log"
 STOP_S = 4.0
+"""Seconds for the launcher to end its programs, twice their GRACE_S."""
 FIRST_PORT = 29500
 """MASTER_PORT of the first job, as torchrun has it; the next has the next."""
 

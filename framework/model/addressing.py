@@ -9,7 +9,9 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.routes import MOST_PATHS
 
 NETWORK = 10 << 24
+"""10/8: addresses of GPUs are places in the fabric."""
 ROCE_PORT = 4791
+"""UDP port of RoCEv2 (IANA)."""
 TRAIN_SINK, TRAIN_SEEN = 0xC0000202, 0xC0000203
 """Destinations of measuring trains (TEST-NET-1, RFC 5737: outside 10/8, so no route forwards them):
 a switch drops those to the first, and sends those to the second to its controller where a rule says so."""

@@ -12,6 +12,7 @@ import numpy as np
 from railweave.framework.errors import ChannelClosedError
 
 _ARRAY, _NOUN = 1, 2
+"""Types of msgpack's extensions: an array, and a noun of the model."""
 _HEAD_BYTES = 256
 """Bytes of an array's message that hold its element type and shape, which are shorter."""
 _NOUNS = "railweave.framework.model."

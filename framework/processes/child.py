@@ -14,7 +14,9 @@ from railweave.framework.model.events import ProcessDied
 from railweave.framework.processes.channel import Channel
 
 STOP_S = 3.0
+"""Seconds from SIGTERM to SIGKILL."""
 LOG_TAIL_BYTES, LOG_TAIL_LINES = 4096, 15
+"""Bytes and lines of a log that an error shows at most."""
 
 
 class ChildProcess:

@@ -9,10 +9,13 @@ ERROR, DONE = 2, 3
 """Types of messages: a refusal, whose body begins with minus its errno, and the end of a dump."""
 NETLINK_ROUTE = 0
 RTM_NEWQDISC, RTM_GETQDISC = 36, 38
+"""linux/netlink.h, linux/rtnetlink.h."""
 TCMSG = struct.Struct("=BxxxiIII")
 """The body of a message about a queue, before its attributes: family, interface, handle, parent, info."""
 _DUMP_REQUEST, _PUT_REQUEST = 0x301, 0x505
+"""NLM_F_REQUEST with NLM_F_DUMP; with NLM_F_ACK, NLM_F_CREATE and NLM_F_REPLACE (linux/netlink.h)."""
 _TYPE = 0x3FFF  # without the flags of an attribute's type
+"""NLA_TYPE_MASK: without the bits for nested and byte order."""
 
 
 def dump_request(kind: int, body: bytes, sequence: int = 0) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 ETH_P_IP, ETH_P_ALL = 0x0800, 0x0003
 SOL_PACKET, PACKET_STATISTICS, PACKET_IGNORE_OUTGOING = 263, 6, 23
 _SO_ATTACH_FILTER, _SO_MEMINFO = 26, 55
+"""linux/if_ether.h, linux/socket.h, linux/if_packet.h, asm-generic/socket.h."""
 _FORCED = {socket.SO_SNDBUF: 32, socket.SO_RCVBUF: 33}
 """SO_SNDBUFFORCE and SO_RCVBUFFORCE, which the limits in net.core do not bind."""
 

@@ -17,6 +17,7 @@ from railweave.framework.results.result import RunResult
 WIDTH = 140
 """Columns that the wide table needs."""
 SHOWN_NAMES = 8
+"""Names of ranks that are listed whole; of more, the first and the last."""
 _OUT_OF_PLACE = " " * 33
 
 

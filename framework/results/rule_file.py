@@ -12,6 +12,7 @@ SCHEMA = {"name": "railweave.rules", "version": 1}
 MOST_OF_SWITCH, MOST_RULES = 300, 20_000
 """Rules that are listed of each switch, and of all together."""
 MOST_BYTES = 8_000_000
+"""Bytes of a file that is read: none of a run is larger, as MOST_RULES rules take less."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ from railweave.framework.routing.entropy import path_classes
 from railweave.framework.routing.trie import ANY, Keys, RuleList, pack
 
 HOST_PORT = 1
+"""The port of a NIC switch that leads to its host."""
 TRANSIT_PRIORITY = 1000
+"""Priority of rules for packets on their way; more specific ones have a higher one."""
 INGRESS_PRIORITY = 20000
 """Priority of the rule that drops what enters by port 1 and no other ingress rule takes."""
 

@@ -14,6 +14,7 @@ CELLS = 1 << 21
 """Destinations x links worked on at a time; bounds the memory."""
 
 FAR = np.iinfo(np.int64).max // 4
+"""Distance of what is not reachable: sums of several stay within 64 bits."""
 MOST_COUNTED = 1 << 31
 """Paths of a pair that are told apart; of more, some are never drawn."""
 _STRIDE = 7919

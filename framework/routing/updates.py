@@ -29,6 +29,7 @@ from railweave.framework.routing.entropy import entropy_table, path_classes
 from railweave.framework.routing.trie import ANY
 
 NO_TAG = -1
+"""Version tag of a pair without a path."""
 
 TAGS = 62
 """Version tags 1..62 are assigned in turn. 0 is that of the first table, 63 that of probe trains."""

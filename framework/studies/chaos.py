@@ -34,6 +34,7 @@ from railweave.framework.studies.sweeps import carried_out, sweep_of_plan
 
 COMPLETES, FAILS = "completes", "fails"
 MOST_FAULTS = 3
+"""Faults of one drawn run."""
 JUDGED = ("timed_faults", "accuracy", "leftovers", "why")
 """What a campaign adds to the row of a run."""
 Draw = np.random.Generator

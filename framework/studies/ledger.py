@@ -22,6 +22,7 @@ SCHEMA = {"name": "railweave.rows", "version": 1}
 _HEAD = re.compile(rb'\{"point":"([0-9a-f]{32})","version":"([0-9a-f]{12})","ok":(true|false)')
 _BEGINNINGS = (b'{"schema":', b'{"point":"')
 _CHUNK = 1 << 22
+"""Bytes that are read at once from the end of a file."""
 HEAD = ("point", "version", "ok")
 """The first keys of every row."""
 

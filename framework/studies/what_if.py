@@ -21,6 +21,7 @@ from railweave.framework.studies.points import Point
 from railweave.framework.studies.sweeps import as_written, sweep_of_plan
 
 FACTORS = (1, 10, 100, 1000)
+"""Multiples of the run's GPUs that are computed."""
 ALONE = "no-feedback"
 """The mode of a run that is compared with the one at its size."""
 

@@ -20,6 +20,7 @@ from railweave.plugins.ilp.problem import Problem
 from railweave.plugins.ilp.solution import BELOW, Solution
 
 LIMIT_S = 60.0
+"""Seconds for the exact model; then the best solution so far counts."""
 MOST_PAIRS = 1 << 16
 """Sources that differ x destinations: what a linear program of a minute can hold."""
 

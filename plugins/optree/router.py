@@ -20,6 +20,7 @@ from railweave.framework.routing.batches import spread, starts
 REQUIRES = ("ring", "wavelengths")
 
 UP, DOWN = 0, 1
+"""Directions of a ring: to the next node, and to the one before."""
 
 
 class OpTree(Router):

@@ -10,6 +10,7 @@ from railweave.plugins.packet.layout import HEAD_BYTES
 from railweave.plugins.packet.windows import links_of
 
 PICOSECONDS = 1e12
+"""In a second."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,9 +9,11 @@ from railweave.framework.model.arrays import Int32, Int64
 
 Records = NDArray[Any]
 PICOSECONDS = 1e12
+"""In a second."""
 NEVER = 1 << 62
 """A time after every other."""
 NONE = -1
+"""In place of an index."""
 
 DATA, ACK = 1, 0
 """What a packet is, and the priority of its queue: 0 goes first."""
@@ -246,6 +248,7 @@ NOTHING, AN_EVENT, AN_ARRIVAL, THIS_TIME = range(4)
 """What has a link look into its queues: no packet waits; an event for that; the arrival of the packet that it
 sends, if it is `instant`; the end of the present time."""
 BY_PACKET, BY_FLOWLET = 1, 2
+"""How a switch spreads packets: each on its own, or a flowlet together."""
 CUT_THROUGH, TOKEN_BUCKETS = 1, 2
 """Of SWITCHING: switches begin to send what they have not received whole; links are token buckets."""
 PAUSED, SHARED = 1, 2

@@ -22,6 +22,7 @@ from railweave.plugins.packet.layout import (
 EVENTS_A_DAY = 16
 """Enough that memory is fetched for many at once, and few enough for a small heap."""
 FIRST_PACKETS, FIRST_EVENTS, FIRST_BLOCKS = 1 << 12, 1 << 12, 1 << 10
+"""Records for which there is room at first; it doubles when they are used up."""
 
 
 def grown(s: State) -> State:

@@ -115,6 +115,60 @@ def test_no_function_is_longer_than_its_idea() -> None:
     assert not long
 
 
+def is_number(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=number):
+            return isinstance(number, int | float) and not isinstance(number, bool)
+        case ast.UnaryOp(operand=operand):
+            return is_number(operand)
+        case ast.BinOp(left=left, right=right):
+            return is_number(left) and is_number(right)
+        case ast.Tuple(elts=elements):
+            return bool(elements) and all(map(is_number, elements))
+    return False
+
+
+def unexplained(source: str) -> list[str]:
+    """Constants of a module that are numbers and have no docstring; one serves for lines that adjoin."""
+    body, found = ast.parse(source).body, []
+    for node, after in zip(body, [*body[1:], ast.Pass()], strict=False):
+        if not isinstance(node, ast.Assign) or not is_number(node.value):
+            continue
+        match after:
+            case ast.Expr(value=ast.Constant(value=str())):
+                continue
+            case ast.Assign(value=value) if is_number(value) and after.lineno == node.lineno + 1:
+                continue
+        found.append(ast.unparse(node))
+    return found
+
+
+def test_every_number_says_what_it_is() -> None:
+    assert unexplained('A = 1\nB = -2\n"""Of both."""\nC = 1 << 3\n\nD = "text"\nE = 4, 5\n') == [
+        "C = 1 << 3",
+        "E = (4, 5)",
+    ]
+    wanting = {
+        f"{path.relative_to(FRAMEWORK.parent).as_posix()}: {constant}"
+        for folder in PRODUCT
+        for path in (FRAMEWORK.parent / folder).rglob("*.py")
+        for constant in unexplained(path.read_text())
+    }
+    assert not wanting
+
+
+def test_files_that_a_readme_names_are_there() -> None:
+    named = re.compile(r"`([\w./]+\.py)`")
+    gone = {
+        f"{path.relative_to(FRAMEWORK.parent).as_posix()}: {name}"
+        for folder in (*PRODUCT, "tests")
+        for path in (FRAMEWORK.parent / folder).rglob("README.md")
+        for name in named.findall(path.read_text())
+        if not any((*path.parent.rglob(name), *FRAMEWORK.parent.glob(name), *FRAMEWORK.glob(name)))
+    }
+    assert not gone
+
+
 def test_no_class_name_has_two_meanings() -> None:
     """A leading underscore makes no other word of it."""
     places: dict[str, list[str]] = {}

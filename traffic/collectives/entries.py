@@ -12,6 +12,7 @@ from railweave.framework.model.arrays import Int32, Int64, Lists, distinct, spre
 from railweave.framework.model.routes import starts
 
 NO_RANK = -1
+"""In place of a rank, of what no rank alone waits for."""
 
 
 class Turns(NamedTuple):

@@ -25,6 +25,7 @@ from railweave.traffic.collectives.ring_blocks import Ready, Rings, add_rings, n
 from railweave.traffic.collectives.slow_ranks import add_around, parts_by, slow_members, speeds
 
 CHUNKS = 4
+"""Parts of the buffer: while one is on the rails, the next is in the domains."""
 RAIL_FABRICS = ("rail-only", "rail-optimised")
 """Kinds of fabrics for which the closed forms over domains and rails hold."""
 LEVELS = (("domain", "d"), ("rail", "r"))

@@ -38,6 +38,7 @@ STEPS = SENDS | RECEIVES | {"cpy", "re", "nop"}
 BUFFERS = ("i", "o", "s")
 PARENT = {"algo": None, "gpu": "algo", "tb": "gpu", "step": "tb"}
 LARGEST_FILE = 64 << 20
+"""Bytes of a file that is read; parsed XML takes several times as much memory."""
 
 Place = tuple[str, int]
 """A buffer (i, o, s) and a chunk in it."""

@@ -44,6 +44,7 @@ OPS = COPIES | REDUCES | SIGNALS | WAITS | SEMAPHORES | NO_DATA
 IN_SWITCHES = frozenset({"glres", "gstore", "gstorepkt"})
 CHANNELS = ("memory", "port")
 MOST_CHUNKS = 1 << 20
+"""Chunks of a buffer at most; each is a record while the plan is read."""
 
 Key = tuple[str, int, int, int]
 """A channel: its type, the GPUs from and to which it signals, which of those channels. A semaphore or

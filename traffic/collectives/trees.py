@@ -17,6 +17,7 @@ from railweave.traffic.collectives.operations import AllReduce, Operation, longe
 
 CHAIN, TREE = "chain", "tree"
 CHUNKS = 8
+"""Parts of a tree's half: all levels of the tree send at once."""
 
 
 def double_binary_tree(n: int) -> tuple[Int64, Int64]:

@@ -11,6 +11,7 @@ from railweave.framework.hookspecs.congestion import NEVER
 from railweave.framework.parameters import Parameter, Value
 
 PICOSECONDS = 1e12
+"""In a second."""
 FULL = 0.999
 """Share of the line from which a rate counts as the line again: recovery halves the rest for ever."""
 FADED = 1e-9

@@ -11,6 +11,7 @@ from railweave.framework.hookspecs.congestion import NEVER
 from railweave.framework.parameters import Parameter, Value
 
 PICOSECOND = 1e-12
+"""In seconds."""
 REFERENCE_BYTES, REFERENCE_RTT = 150_000.0, 12_000_000.0
 """Bandwidth-delay product and round trip (ps) at which the increases are as their factors say: 100 Gb/s and
 12 us."""

@@ -13,6 +13,7 @@ from railweave.framework.hookspecs.congestion import NEVER, TIMEOUT
 from railweave.framework.parameters import Parameter, Value
 
 PICOSECONDS, PICOSECOND = 1e12, 1e-12
+"""In a second; and one in seconds."""
 RESET_AFTER = 5
 """Timeouts in a row after which the window is the least (RETX_RESET_THRESHOLD)."""
 

@@ -17,6 +17,7 @@ QUEUE_S = 400e-9
 """Declared time at the pair's own rate that a window may fill: the transport's `target_delay` of 60 ms at the
 rate scale of the main job, 6.6e-6."""
 PICOSECOND = 1e-12
+"""In seconds."""
 
 
 class Window(CongestionControl):

@@ -10,6 +10,7 @@ from railweave.traffic.packets import PSN_AT
 from railweave.traffic.rocev2.headers import Head
 
 SLOTS = 64
+"""Packets of one sendmmsg(2) at most."""
 _ICRC_AT, _SLOT_BYTES = 252, 256
 """The longest acknowledgement has 162 bytes before its ICRC: bitmaps of SPAN and of twice as many numbers."""
 _ICRC = struct.Struct("<I").pack_into

@@ -12,7 +12,9 @@ from railweave.framework.hookspecs import PathChooser
 from railweave.traffic.rocev2.messages import Message
 
 PICOSECONDS = 1e12
+"""In a second."""
 _MASK, _GOLDEN, _FIRST, _SECOND = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+"""64 bits, and the constants of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
 
 
 class Choosing(NamedTuple):

@@ -9,6 +9,7 @@ from railweave.framework.hookspecs.congestion import NEVER
 from railweave.traffic.rocev2.choice import PICOSECONDS
 
 ROUNDING = 1e-9
+"""Relative error of a rate that rounding explains."""
 
 
 class Controlling(NamedTuple):

@@ -18,6 +18,7 @@ from railweave.traffic.rocev2.sockets import (
 )
 
 SHAPES_KEPT = 4096
+"""Different headers that are kept parsed; then the cache begins anew."""
 ANSWERS = (Opcode.ACKNOWLEDGE, Opcode.NOTIFICATION)
 _HEADER = struct.Struct(f"!{PSN_AT - KEY_AT}sI").unpack_from
 _LITTLE = struct.Struct("<I").unpack_from

@@ -11,14 +11,18 @@ from railweave.traffic.rocev2.messages import Message, holding, opcode_at
 from railweave.traffic.rocev2.tuning import SPAN
 
 _HALF = 1 << 23
+"""Half of the sequence numbers: what is further ahead lies behind."""
 _ACK, _BEHIND = struct.Struct("!IIBBH").pack, struct.Struct("!I").pack
 _REPETITION = 0xFFFF
+"""Bits of the repetition in the kind of a packet, above its opcode."""
 _MIDDLE = int(Opcode.WRITE_MIDDLE)
 _ACK_KEY = int(Opcode.ACKNOWLEDGE) << 16
 _COUNTS_BYTES = 4
+"""Bytes of an acknowledgement between its AETH and its bitmaps: duplicates, words, repetition."""
 _NOTIFICATION_KEY, _NOTIFICATION = int(Opcode.NOTIFICATION) << 16, bytes(4 + 16)
 """Of a CNP: the number of a packet, which it has not, and 16 reserved bytes."""
 _ICRC_BYTES = 4
+"""At the end of every packet."""
 
 
 class Receiver:

@@ -21,11 +21,13 @@ from railweave.framework.processes.packet_socket import (
 )
 
 SEND_BUFFER_BYTES = 8 << 20
+"""Socket buffer: two thousand packets of 4 KiB, the windows of many pairs."""
 RING_SLOTS = 256
 """Packets that wait at a rank to be read."""
 _RX_RING, _VERSION, _TPACKET_V2 = 5, 10, 1
 _SIOCGIFMTU = 0x8921
 _RTMGRP_LINK = 1
+"""linux/if_packet.h, linux/sockios.h, linux/rtnetlink.h."""
 
 STATUS_USER = 1
 """tp_status bit: the frame is ours to read; writing 0 returns the slot to the kernel."""

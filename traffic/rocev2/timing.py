@@ -1,8 +1,11 @@
 """How long a pair waits before it considers a packet lost."""
 
 PROBE_SLACK_S = 0.02
+"""Seconds beyond the longest round trip after which a pair probes: a busy machine delays answers."""
 REORDER_FLOOR_S = 0.002
+"""Least seconds by which packets of different paths may overtake one another before one counts as lost."""
 TIMEOUT_FLOOR_S = 0.2
+"""Least seconds of a timeout: a process may wait as long for its processor."""
 TIMEOUT_CEILING_S = 0.5
 """Silent pairs are probed at least this often (or once per timeout), so that a recovered path is found
 soon."""

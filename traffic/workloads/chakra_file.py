@@ -41,6 +41,7 @@ NODE_TYPES = (
     "CHECKPOINT_NODE",
 )
 METADATA, COMP, SEND, RECV, COLL = 1, 4, 5, 6, 7
+"""Types of nodes (et_def.proto, NodeType)."""
 SUPPORTED = frozenset({METADATA, COMP, SEND, RECV, COLL})
 COMMUNICATES = frozenset({SEND, RECV, COLL})
 COLLECTIVES = (
@@ -56,6 +57,7 @@ COLLECTIVES = (
     "BARRIER",
 )
 LARGEST_FILE = 64 << 20
+"""Bytes of a rank's file that is read."""
 LARGEST_MESSAGE = 1 << 50
 """Bytes; a larger comm_size is taken for a mistake."""
 GZIP = b"\x1f\x8b"

@@ -18,6 +18,7 @@ from railweave.traffic.workloads.chakra_match import (
 )
 
 MOST_SHOWN = 6
+"""Nodes of a cycle that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types of Protocol Buffers."""
 WIDTHS = {FIXED64: 8, FIXED32: 4}
 MOST_VARINT_BYTES = 10
+"""Bytes of a 64-bit number, 7 bits each."""
 ALL_BITS = (1 << 64) - 1
+"""64 bits: a longer varint is cut, as by protobuf."""
 
 
 class WireError(ValueError):

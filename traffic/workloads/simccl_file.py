@@ -18,6 +18,7 @@ from railweave.framework.model.arrays import Int64
 
 COLUMNS = ("collective", "flow_id", "src", "dest", "flow_size", "parent_flow_ids")
 MOST_FLOWS = 1 << 21
+"""Flows of a file at most; each is a record while it is read."""
 LARGEST = 1 << 50
 """Largest number and size in bytes of a file; what is larger is taken for a mistake."""
 

@@ -13,6 +13,7 @@ from railweave.traffic.workloads.simccl_file import FlowColumns
 MOST_WAITS = 1 << 23
 """Dependencies of a schedule at most."""
 MOST_SHOWN = 6
+"""Flows of a cycle that an error lists."""
 
 
 def in_order(flows: FlowColumns) -> FlowColumns:

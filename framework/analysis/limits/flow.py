@@ -13,6 +13,7 @@ from railweave.framework.analysis.limits.wires import Wires
 from railweave.framework.model.arrays import Bool, Float, Int64
 
 NOISE = 1e-12
+"""Share of the flow looked for below which an arc counts as full: rounding errors of sums."""
 
 
 class FlowNetwork:

@@ -10,6 +10,7 @@ from railweave.framework.papers.fleet.seed_interval import SeedMean
 from railweave.framework.papers.fleet.year import Fleet, FleetYear
 
 MOST_DIGITS = 7
+"""Decimals of a percentage at most, for those close to 100 %."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ from railweave.framework.lab.switching.shaping import FIRST_BAND
 from railweave.framework.model.addressing import ROCE_PORT
 
 PARTS = 1_000_000
+"""Shares are drawn in parts of a million, as the kernel's number generator gives them."""
 COPY = 0x72770001
 """The mark of a copy while it passes the rules; removed before it leaves."""
 
 BEHIND_BTH = "160,32"
 """Offset from the UDP header, and length, in bits."""
 DAMAGE = 0xDEADBEEF
+"""What is written behind the BTH of a damaged packet: its ICRC does not fit any more."""
 
 
 @dataclass(frozen=True, slots=True)

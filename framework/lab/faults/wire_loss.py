@@ -12,10 +12,13 @@ import socket
 from railweave.framework.processes.packet_socket import Instruction, attach_filter
 
 PARTS = 1_000_000
+"""Shares are drawn in parts of a million, as the kernel's number generator gives them."""
 _WORD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+"""Instructions of classic BPF: BPF_LD, BPF_JEQ and BPF_JGE with a constant, BPF_RET (linux/bpf_common.h)."""
 _ANCILLARY, _PACKET_TYPE, _RANDOM = 0xFFFFF000, 4, 56
 """SKF_AD_OFF, SKF_AD_PKTTYPE, SKF_AD_RANDOM (linux/filter.h)."""
 _OUTGOING, _WHOLE = 4, 0xFFFF
+"""PACKET_OUTGOING (linux/if_packet.h), and bytes of a packet that are kept: all."""
 
 
 def losing(share: float) -> list[Instruction]:

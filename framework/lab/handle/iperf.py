@@ -10,6 +10,7 @@ from railweave.framework.lab.handle.client import LabClient
 PORT = "5210"
 """TCP and UDP port of measurements; not iperf3's own, which a user may have in use."""
 LISTENS_WITHIN_S = 10.0
+"""Seconds for a server to listen."""
 REFUSED = "Connection refused"
 
 

@@ -27,6 +27,7 @@ TRAIN_ROUNDS = 3
 first and ends during the last."""
 
 UNANSWERED_S = 2.0
+"""Seconds after which a poll without an answer is given up: the switch was killed, or the controller."""
 
 PRIORITY = 100
 """Below the rules of all routes, none of which matches the marked ends of a timed train."""

@@ -44,9 +44,13 @@ update @carried {{ iif . ip saddr . ip daddr counter }}
 BEFORE_FAULTS = -10
 """Priority of the counting chains: a packet that a fault drops where the link ends was carried by it."""
 _NETFILTER, _FAMILY = 12, 5
+"""NETLINK_NETFILTER (linux/netlink.h), NFPROTO_NETDEV (linux/netfilter.h)."""
 _GET_ELEMENTS, _SUBSYSTEM_HEADER = 10 << 8 | 13, 4
+"""NFNL_SUBSYS_NFTABLES and NFT_MSG_GETSETELEM, and bytes of struct nfgenmsg (linux/netfilter/nfnetlink.h)."""
 _KEY_FIELDS = struct.Struct("=I4s4s")
 _ELEMENTS, _KEY, _EXPRESSION, _EXPRESSION_DATA = 3, 1, 7, 2
+"""NFTA_SET_ELEM_LIST_ELEMENTS, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_EXPR, NFTA_EXPR_DATA
+(linux/netfilter/nf_tables.h)."""
 
 
 class JobCounters:

@@ -18,6 +18,7 @@ from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import LinkTotals
 
 DRAIN_S = 0.5
+"""Seconds for packets on replaced paths to pass busy switches, besides the queues of links."""
 DRAIN_QUEUES = 4
 """Most queues, each as long as the longest, that a packet on a replaced path waits in."""
 

@@ -17,6 +17,7 @@ from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
 
 DPID, PORT, RX_BYTES, TX_BYTES, TX_PACKETS, AGE_MS = range(6)
+"""Columns of a report (PORT_COLUMNS of controllers/reports.py)."""
 EVIDENT_PACKETS = 16
 """Packets of one observation of a rate, however many intervals they take."""
 
@@ -32,6 +33,7 @@ LAG_S = 0.01
 """Longest time, in seconds, that bytes are inside a busy switch without being queued at a port."""
 
 READINGS = 15
+"""Readings over which the usual time between the reports of a switch's ports is the median."""
 REST_S, SILENT_S = 0.2, 0.5
 """Seconds without any change after which a switch is empty, and after which a silent link holds no train."""
 
@@ -46,6 +48,7 @@ DELAY_S = 0.03
 """Mean seconds by which a busy machine delays what these counters show: a switch is polled in its turn."""
 
 TRAIN_LOST_S = 10.0
+"""Seconds after which a train has passed or is lost."""
 TRAIN_ROUNDS = 3
 """Rounds after the end of a train in which the balances of its switches are ignored."""
 

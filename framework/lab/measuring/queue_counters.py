@@ -33,6 +33,7 @@ from railweave.framework.processes.netlink import (
 )
 
 TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 7, 1, 3, 4
+"""Attributes of a queue's statistics (linux/rtnetlink.h, linux/gen_stats.h)."""
 
 TRIES, TOGETHER_S = 3, 0.001
 """A dump that took longer was interrupted, so it is not known when its parts were made; it is made anew."""

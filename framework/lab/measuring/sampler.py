@@ -27,6 +27,7 @@ from railweave.framework.processes.namespaces import die_with_parent
 SHARE = 0.1
 """Most of one core that sampling takes."""
 SHORTEST_S, LONGEST_S = 0.002, 0.025
+"""Bounds of the time between samples: below, timers are not exact; above, bursts pass unseen."""
 JUDGED_S = 0.02
 """Seconds between two computations of rates, from all samples since the one before."""
 USUAL = 8

@@ -33,7 +33,9 @@ SOON_S = 0.2
 """Seconds after which another train follows one that leaves the rate in doubt."""
 
 LOST_S = 10.0
+"""Seconds after which a train that has not come back is lost."""
 NUMBERS = 65535
+"""Numbers of trains, 1 to this, as they fit into 16 bits of a header; then they begin anew."""
 
 
 class TrainTiming:

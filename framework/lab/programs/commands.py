@@ -19,6 +19,7 @@ from functools import partial
 from railweave.framework.lab.programs.rank_space import RankCommand, RunningProgram, User
 
 MOST_REQUEST = 1 << 20
+"""Bytes of a request at most: a command and its environment."""
 
 
 class Commands:

@@ -30,6 +30,7 @@ from railweave.framework.processes.namespaces import die_with_parent
 GRACE_S = 2.0
 """Seconds from SIGTERM to SIGKILL, for a program to end by itself."""
 LAST_LINES = 15
+"""Lines of its output that the failure of a rank shows, the last."""
 
 
 class Launcher:

@@ -13,6 +13,7 @@ TAIL_BYTES = 64 << 10
 SHOWN_BYTES_A_SECOND = 64 << 10
 """Bytes a second of all ranks together that are shown live."""
 _READ_BYTES = 1 << 16
+"""Bytes of one read: a pipe holds as many."""
 _READS = 16
 """Reads of one pipe in a turn, so that a rank that prints without end leaves the others theirs."""
 

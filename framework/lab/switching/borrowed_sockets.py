@@ -12,7 +12,9 @@ from pathlib import Path
 from railweave.framework.errors import LabError
 
 SYS_PIDFD_GETFD = 438
+"""Number of pidfd_getfd(2), the same on x86 and ARM."""
 CLOSERS = 64
+"""Threads that close sockets: each waits for a grace period of the kernel, and does nothing meanwhile."""
 
 
 def borrowed_sockets(pid: int, family: socket.AddressFamily) -> list[socket.socket]:

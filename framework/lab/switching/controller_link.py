@@ -26,6 +26,7 @@ from railweave.framework.processes.event_loop import Watch
 from railweave.framework.routing.route_control import Reroute
 
 RESTARTS = 3
+"""Restarts of the controller after which the run fails: it would end again."""
 LOG = "/run/railweave/controller.log"
 STANDING = -1
 """The number of the update that brings standing rules: no change of routes has it."""

@@ -28,6 +28,7 @@ QUEUE_PACKETS, CONTROLLED_QUEUE_PACKETS = 1000, 4096
 control, which may have none (DCQCN), for 16 pairs with the 256 packets each that acknowledgements can tell
 of. Each packet of room takes 24 bytes of every link."""
 BACKLOG = 512
+"""Connections that wait while the controller is started: all switches connect at once."""
 OTHER_FILES = 64
 """Open files of the lab's first process besides those of cables and GPUs, rounded up."""
 

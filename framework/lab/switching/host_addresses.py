@@ -25,6 +25,7 @@ chain in {{ type filter hook input priority 0; udp dport {ROCE_PORT} drop; }}
 """
 """nftables rules that packet sockets, which the transport uses, pass by."""
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
+"""linux/sockios.h, linux/ethtool.h."""
 
 
 def address_hosts(lab: Emulation) -> None:

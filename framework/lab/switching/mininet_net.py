@@ -28,6 +28,7 @@ from railweave.framework.processes.openvswitch import USERSPACE_TYPE
 from railweave.framework.processes.programs import run, tool
 
 CONTROLLER_PORT = 6653
+"""TCP port of OpenFlow (IANA), in each shard's own network namespace."""
 GROUP = 7
 """Interface group of everything in a lab, so the kernel can remove all of it at once."""
 MOST_IDLE_MS = 600_000

@@ -14,6 +14,8 @@ from railweave.framework.processes.programs import run, tool
 
 RUN_DIR = Path("/run/railweave")
 SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES, MISS_BUFFER_BYTES = 64 << 20, 4 << 20, 64 << 20
+"""Socket buffers: for the queues of all ports of a shard, for what one port receives, and for first packets
+of flows."""
 
 
 class OvsShard(OpenVSwitch):

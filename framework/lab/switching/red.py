@@ -31,7 +31,9 @@ RED_HANDLE = 4 << 16
 _PRIO, _DATA_BAND = "handle 3: prio", 3 << 16 | 2
 LIMIT_BYTES = QUEUE_PACKETS * LINK_MTU
 _TCA_KIND, _TCA_OPTIONS = 1, 2
+"""TCA_KIND, TCA_OPTIONS (linux/rtnetlink.h)."""
 _PARMS, _STAB, _MAX_P, _FLAGS = 1, 2, 3, 4
+"""TCA_RED_PARMS, TCA_RED_STAB, TCA_RED_MAX_P, TCA_RED_FLAGS (linux/pkt_sched.h)."""
 _QOPT = struct.Struct("=IIIBBBB")
 """tc_red_qopt (linux/pkt_sched.h): limit, thresholds in bytes, logarithms of the weight, the probability and
 the unit of idle time, flags."""
@@ -40,6 +42,7 @@ _MARK_NEVER_DROP = 1 | 8
 _FORGET = bytes([31]) * 256
 """By how many bits the mean of the queue is shifted after each idle time: nothing remains of it."""
 _MOST_BYTES = 2**31 - 1
+"""Largest limit of a queue that the kernel's 32 bits hold with a sign."""
 
 
 def marked_share(probability: float) -> float:

@@ -15,6 +15,7 @@ without it."""
 FIRST_BAND, LAST_BAND = "0:6", "0:2"
 """Priorities that select the first and the third band; ordinary packets have priority 0, for the second."""
 SHORT_BYTES = 256
+"""Bytes of a packet below which it takes the first band: acknowledgements, not data."""
 ACKNOWLEDGE = 0x11
 """BTH opcode of an acknowledgement (InfiniBand Architecture Specification, volume 1, 9.2.1)."""
 DATA = f"udp dport {ROCE_PORT} @th,64,8 != {ACKNOWLEDGE:#x}"

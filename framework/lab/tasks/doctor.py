@@ -31,9 +31,12 @@ from railweave.framework.processes.programs import run, tool
 from railweave.framework.registry import Registers, load_plugins
 
 ENOUGH_BUFFER = 8 << 20
+"""Bytes of a socket's buffer; the kernel grants twice as much for bookkeeping, and all queues of a switch
+share it."""
 LIMITS = ("wmem_max", "rmem_max")
 DEFAULT_CONTROLLER = KINDS["controller"]
 CONTROLLER_WITHIN_S = 30.0
+"""Seconds for the controller to start, from a cold disk as well."""
 CONTROLLER_FIX = "`make setup` installs its library"
 
 

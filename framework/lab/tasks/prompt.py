@@ -24,6 +24,7 @@ from railweave.framework.results.result import RunResult
 Words = Callable[[Any], str | None]
 """The line for an event, or the text for a result."""
 SHOWN_SCORES = 16
+"""Scores that are listed one by one; of more, those below 1."""
 HELP = """
 Names of nodes are commands: `h0.0 CMD` runs CMD on host h0.0, as root of the lab, with addresses for names.
     railweave> h0.0 ping -c2 h1.0

@@ -18,12 +18,15 @@ from railweave.framework.model.events import Note, RunEvent
 from railweave.framework.processes.udp_frame import udp_frame
 
 MARKED_BYTES = 128
+"""Bytes of a marked packet: a short one, which takes the first band."""
 FLIGHT = 32
 """Marked packets in flight at once: few enough that no queue or buffer can overflow."""
 
 LOST_AFTER_S = 2.0
+"""Seconds after which a marked packet is lost."""
 SETTLE_S = 1.0
 SETTLED_WITHIN_S = 20.0
+"""Seconds without a change of routes after which a fault is answered, and after which it never is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,11 @@ from railweave.framework.model.arrays import Float
 
 Bytes = NDArray[np.uint8]
 UNKNOWN = 255
+"""The byte of a value that is not known."""
 STEPS = 200
+"""Steps from 0 to 1, 0.005 each: of scores as of square roots of a loss."""
 SMALLEST_BYTES, PER_E = 64.0, 16.0
+"""Bytes that are 11 steps from 0, and steps of a factor of e: the largest is 0.5 GB, with 6 % between two."""
 
 
 def ratio(values: NDArray[np.floating]) -> Bytes:

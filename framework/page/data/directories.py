@@ -25,6 +25,7 @@ from railweave.framework.runs.recorder import ROUTED_GPUS
 MOST_EXPERIMENT = 20_000_000
 """Bytes of experiment.yaml at most; no experiment has as many."""
 MOST_EVENTS = 100_000
+"""Events of a run that a page is made of, the first."""
 MOST_LINE = 1_000_000
 """Bytes; a longer line is read as several, which are no events."""
 MOST_NUMBER = 1e15

@@ -21,7 +21,10 @@ from numpy.typing import NDArray
 
 SCHEMA = {"name": "railweave.page", "version": 1}
 INSTANTS, ITEMS, MARKS, ITERATIONS = 200, 4096, 500, 2000
+"""Instants, elements, marks and iterations that a page holds at most, so that it stays below some
+megabytes."""
 DETAILED_GPUS, WORST = 256, 200
+"""GPUs up to which every link is an item; of larger fabrics, this many links with the lowest scores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ from railweave.framework.runs.recorder import ROUTED_GPUS
 MOST_BYTES = 2_000_000_000
 """Bytes of all arrays together, uncompressed, at most: a small archive may claim terabytes."""
 MOST_NUMBER = 1e18
+"""Largest number of a sample; a larger one is damage and counts as unknown."""
 MOST_PATHS, MOST_HOPS = 100_000, 1_000_000
+"""Of the routes of a file, paths and hops that a page takes."""
 _NEEDED = ("t_s", "queue_bytes", "link_score", "element_score")
 _SENT = ("sent_bytes", "sent_packets", "lost")
 """Of newer versions: all of them or none."""

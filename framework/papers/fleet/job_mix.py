@@ -14,6 +14,7 @@ from railweave.framework.papers.fleet.pod import CIRCUITS_PER_AXIS, SWITCHES, Po
 from railweave.framework.parameters.units import parse_ratio, parse_time
 
 DAY_S = 86400.0
+"""Seconds."""
 _SHAPE = re.compile(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){2}")
 
 TYPICAL = ("1x1x1:40%:12h", "1x1x2:25%:12h", "1x2x2:15%:24h", "2x2x2:15%:24h", "2x2x4:5%:48h")

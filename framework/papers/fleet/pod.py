@@ -8,6 +8,7 @@ from railweave.framework.experiment.yaml_reader import read
 from railweave.framework.parameters.units import parse_ratio
 
 CUBE_SIDE = 4
+"""Chips."""
 CHIPS_PER_CUBE = CUBE_SIDE**3
 """A cube is a mesh of 4x4x4 chips. Source: sections 5 and 7."""
 HOSTS_PER_CUBE = CHIPS_PER_CUBE // 4
@@ -18,6 +19,7 @@ et al., section 2."""
 SWITCHES = 3 * CIRCUITS_PER_AXIS
 """OCSes of a pod: one for every axis and position on a face."""
 OPTICAL_CABLES = 6 * CIRCUITS_PER_AXIS
+"""Of a cube: a fibre for every link of its faces."""
 ELECTRICAL_CABLES = 3 * CUBE_SIDE**2 * (CUBE_SIDE - 1) - 4 * HOSTS_PER_CUBE
 """Of a cube: a fibre for every link of its faces, and a cable for every link inside that does not stay on a
 tray, which has 4."""

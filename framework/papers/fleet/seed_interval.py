@@ -8,7 +8,9 @@ import numpy as np
 from railweave.framework.model.arrays import Float
 
 RESAMPLES = 2000
+"""Samples of a bootstrap: the standard error of either end is 1.5 % of the interval's width."""
 PERCENT = 95
+"""Of samples that lie in the interval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from railweave.framework.papers.items.computed import LAB, NOT_YET, Computed
 from railweave.framework.papers.items.item import Claim, Item, Paper, Value
 
 COLUMNS = 120
-"""Of a line of the page that is no table."""
+"""Characters of a line of the page that is no table."""
 PICTURES = "papers"
 """The folder of pictures next to the page."""
 HEAD = ("item", "figure", "source", "ours", "difference", LAB, "method", "why")

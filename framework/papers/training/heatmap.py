@@ -11,9 +11,11 @@ from railweave.framework.drawing.canvas import INK, PALE, Canvas
 from railweave.framework.model.arrays import Float
 
 SIDE = 512.0
+"""Pixels of a side of the picture."""
 MOST_CELLS = 256
 """Cells per side of a picture at most; larger matrices are summed into cells of equally many GPUs."""
 GREY = 205
+"""Brightness, 0 to 255, of lines between HB domains."""
 MOST_DOMAINS = 64
 """HB domains up to which lines are drawn between them; more lines would hide the cells."""
 STOPS = ((190, 214, 232), (120, 175, 215), (47, 128, 237), (123, 79, 201), (214, 69, 69), (120, 20, 40))

@@ -15,8 +15,10 @@ INTERFACES = ("domains", "interfaces")
 REQUIRES = (*INTERFACES, "isolated-rails")
 
 NONE, D, R, RD, DR, DRD, RDR = range(7)
+"""Kinds of paths: no path, over the domain, the rail, rail and domain ... (docs/glossary.md)."""
 KINDS = ("none", "d", "r", "rd", "dr", "drd", "rdr")
 LONGEST = 6
+"""Links of a path at most: three crossings of two links."""
 HOPS = np.array((0, 2, 2, 4, 4, 6, 6))
 """By kind."""
 

@@ -16,6 +16,7 @@ from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.workbench import Workbench
 
 DAYS, SEEDS = 365, 60
+"""Simulated days of a pod, and pods."""
 REPAIRS = ("4h", "12h", "24h")
 
 
