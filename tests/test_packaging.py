@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from railweave.framework.bench import checkout
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("framework", "plugins", "topologies", "controllers", "traffic")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -171,7 +173,12 @@ def test_the_wheel_of_the_source_distribution_runs_by_itself(tmp_path: Path) -> 
     done = run(sys.executable, "-c", code, site, cwd=tmp_path, PYTHONPATH="")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith(str(site)) and "rail-only" in done.stdout
-    for words in ("bench health --quick --json", "bench fluid", "compare --engines emulation,fluid --all"):
+    for words in (
+        "bench health --quick --json",
+        "bench packet",
+        "bench fluid",
+        "compare --engines emulation,fluid --all",
+    ):
         refused = command(site, tmp_path, *words.split())
         assert refused.returncode == 2 and "in tests/bench/ of a checkout" in refused.stderr, refused.stderr
     listing = command(site, tmp_path, "bench", "--help")
@@ -186,6 +193,11 @@ def command(site: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[s
         "from railweave.framework.cli import main; main(prog_name='railweave')"
     )
     return run(sys.executable, "-c", code, site, *words, cwd=cwd, PYTHONPATH="")
+
+
+def test_a_wheel_knows_every_benchmark_that_a_checkout_has_alone() -> None:
+    """It has `fluid`, with few rows."""
+    assert list(checkout.NAMES) == sorted(checkout.benchmarks().keys() - {"fluid"})
 
 
 def test_the_benchmarks_of_a_checkout_are_found_from_any_folder(tmp_path: Path) -> None:
