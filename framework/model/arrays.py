@@ -67,11 +67,14 @@ def mixed(*columns: NDArray[np.int64 | np.uint64]) -> Marks:
     array([10451216379200822465, 10905525725756348110], dtype=uint64)
     """
     mark = np.zeros(columns[0].shape, np.uint64)
+    high = np.empty_like(mark)  # in place: pages of new large arrays cost more than what is computed
     for column in columns:
-        mark = (mark ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        mark = (mark ^ (mark >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mark = (mark ^ (mark >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mark ^= mark >> np.uint64(31)
+        mark ^= column.view(np.uint64) if column.dtype.itemsize == 8 else column.astype(np.uint64)
+        mark += np.uint64(0x9E3779B97F4A7C15)
+        for bits, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mark ^= np.right_shift(mark, np.uint64(bits), out=high)
+            mark *= np.uint64(factor)
+        mark ^= np.right_shift(mark, np.uint64(31), out=high)
     return mark
 
 
@@ -89,8 +92,12 @@ class ArrayNoun:
     def __post_init__(self) -> None:
         for name, dtype in _array_fields(type(self)):  # type: ignore[arg-type]
             values = getattr(self, name)
-            kept = type(values) is np.ndarray and values.dtype.type is dtype and not values.flags.writeable
-            if values is not None and not kept:
+            if type(values) is np.ndarray and values.dtype.type is dtype:  # most are; many nouns are made
+                if values.flags.writeable:
+                    values = values.copy()
+                    values.setflags(write=False)
+                    object.__setattr__(self, name, values)
+            elif values is not None:
                 object.__setattr__(self, name, readonly(values, dtype))
 
     def __eq__(self, other: object) -> bool:
