@@ -95,7 +95,8 @@ def computed(
 ) -> Findings:
     """The run of a plan in this process (hookspecs: Engine.run)."""
     recorder = Recorder(plan.fabric, observers, emit, engine.clock.now_s)
-    recorder.observers.fire("on_run_start", experiment=plan.document(), directory=directory)
+    if recorder.observers.heard("on_run_start"):
+        recorder.observers.fire("on_run_start", experiment=plan.document(), directory=directory)
     with Session(plan, engine, recorder) as session:
         session.iterate()
         trace = engine.clock.traced(recorder.note)

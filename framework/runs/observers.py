@@ -26,6 +26,10 @@ class Observers:
         self.seconds: dict[str, float] = defaultdict(float)
         """Time spent in each plugin's observers so far."""
 
+    def heard(self, hook: str) -> bool:
+        """Whether a plugin has `hook`: where none has, its arguments need not be made."""
+        return bool(self._callers(hook))
+
     def fire(self, hook: str, /, *, only: str = "", **arguments: Any) -> None:
         """Call `hook` of every plugin that has it, or of the plugin `only`; arguments as in the hookspec."""
         for plugin, call in self._callers(hook):

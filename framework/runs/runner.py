@@ -92,7 +92,9 @@ def run(
         if directory is not None and path is not None:
             _write(plan, findings, result, directory)
             write_reports(plan.reports, result.document(), path, journal.note)
-        Observers(registers, journal.note).fire("on_run_end", result=result.document(), directory=path)
+        observers = Observers(registers, journal.note)
+        if observers.heard("on_run_end"):
+            observers.fire("on_run_end", result=result.document(), directory=path)
         if tuple(journal.notes) != result.notes:
             result = replace(result, notes=tuple(journal.notes))
             if directory is not None:

@@ -101,6 +101,16 @@ def test_a_slow_observer_is_measured_and_said_once() -> None:
     assert calls.seconds["theirs"] >= 0.04
 
 
+def test_who_hears_is_known_before_arguments_are_made() -> None:
+    class Ends:
+        @hookimpl
+        def on_run_end(self) -> None:
+            pass
+
+    calls, _ = observers(Ends())
+    assert calls.heard("on_run_end") and not calls.heard("on_run_start")
+
+
 def test_what_is_printed_becomes_notes() -> None:
     class Talking:
         @hookimpl
