@@ -180,8 +180,9 @@ def _check(measurement: Measurement, n_links: int) -> None:
             raise HealthError(
                 f"measurement at {measurement.t_s} s: {name} of {len(values)} links, not {n_links}."
             )
-        bad = np.flatnonzero(~(values >= 0)) if name in never_nan else np.flatnonzero(values < 0)
-        if bad.size:
+        wrong = ~(values >= 0) if name in never_nan else values < 0
+        if wrong.any():
+            bad = np.flatnonzero(wrong)
             raise HealthError(
                 f"measurement at {measurement.t_s} s: {name} of link {bad[0]} is {values[bad[0]]}; "
                 "it must be 0 or more."

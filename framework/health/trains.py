@@ -64,6 +64,10 @@ class TrainTimes:
         self._told_bps = fabric.capacity_bps.copy()
         self._links: LinkState | None = None
         self.wanted: Int64 = np.empty(0, np.int64)
+        self._unknown_at: Bool = np.empty(0, bool)
+        self._known_bps, self._period_s = np.empty((2, 0))
+        """Of the wanted links: whether their rate is unknown, what is known of it, and from when on after a
+        train another may follow."""
 
     def seen(self, now_s: float, traffic: Bool | Int64, data: Bool | Int64, stated: Bool | Int64) -> None:
         """Links that carried anything until now, links that carried data, and links whose rate that has
@@ -82,25 +86,30 @@ class TrainTimes:
             longest_s = np.zeros(self._fabric.n_nodes + 1)  # links of no switch: the last one
             np.maximum.at(longest_s, element[self.out], now_s - self.sent_s[self.out])
             self._held_s = np.maximum(self._held_s, np.minimum(longest_s[element], now_s - self._data_s))
-        if links is not self._links:
+        again = links is self._links
+        if not again:
             self._links, self.wanted = links, self._wanting(links)
         at = self.wanted
         if not len(at):
             self._unknown[:] = False
             return at
         line_bps, sent_s = self._fabric.capacity_bps[at], self.sent_s[at]
-        unknown = (links.unknown | links.outdated)[at]
-        known_bps = np.fmin(links.service_bps[at], line_bps)
-        since_s = np.where(known_bps < SLOW * line_bps, self._stated_s[at], self._traffic_s[at])
-        changing = (links.loss > 0) | links.doubted
-        rested = now_s - sent_s > np.where(changing[at], SHORT_PERIOD_S, PERIOD_S)
+        if not again:
+            self._unknown_at = (links.unknown | links.outdated)[at]
+            self._known_bps = np.fmin(links.service_bps[at], line_bps)
+            self._period_s = np.where(((links.loss > 0) | links.doubted)[at], SHORT_PERIOD_S, PERIOD_S)
+        unknown, known_bps = self._unknown_at, self._known_bps
+        rested = now_s - sent_s > self._period_s
         rested |= known_bps > FASTER * self._told_bps[at]
+        if again and not (rested | (unknown & ~self._unknown[at])).any():
+            return at[:0]
+        since_s = np.where(known_bps < SLOW * line_bps, self._stated_s[at], self._traffic_s[at])
         packet_s = self.packet_bytes * 8 / known_bps
         quiet_s = now_s - self._data_s[at] - self._held_s[at]
         idle = quiet_s > np.maximum(IDLE_S, IDLE_PACKETS * packet_s)
         bearable = idle | (now_s - sent_s > self._packets[at] * packet_s / BUSY_SHARE)
-        again = self._doubtful[at] & (now_s - since_s > IDLE_S) & rested & bearable
-        due = (again | (unknown & (rested | ~self._unknown[at]))) & links.up[at] & ~self.out[at]
+        slow = self._doubtful[at] & (now_s - since_s > IDLE_S) & rested & bearable
+        due = (slow | (unknown & (rested | ~self._unknown[at]))) & links.up[at] & ~self.out[at]
         tried = unknown & (self._unknown[at] | due)
         self._unknown[:] = False
         self._unknown[at] = tried

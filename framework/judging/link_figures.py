@@ -43,7 +43,7 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
             score,
             age if isfinite(age) else None,
             lost,
-            tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job),
+            tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job) if by_job else (),
             int(marked) if isfinite(marked) else None,
             int(stops) if isfinite(stops) else None,
             paused_share if isfinite(paused_share) else None,

@@ -11,7 +11,7 @@ from railweave.framework.model.arrays import Bool, Float
 class FaultyLinks:
     """The links (L,) of a fabric: the `share` of its rate that each has, whether it is `up`, with a switch at
     both ends, the `loss`, packets that do not reach the far end, and `right_icrc`, the share of those there
-    whose ICRC is right. `ever_lossy`: whether one ever lost some."""
+    whose ICRC is right. `lossy`: whether one loses or spoils some now; `ever_lossy`: whether one ever did."""
 
     def __init__(self, fabric: Fabric) -> None:
         n = fabric.n_links
@@ -19,7 +19,7 @@ class FaultyLinks:
         self.share, self.up, self.loss = np.ones(n), np.ones(n, bool), np.zeros(n)
         self._down, self._dead = np.zeros(n, bool), np.zeros(fabric.n_nodes, bool)
         self._arriving = {verb: np.ones(n) for verb in ("loss", "corrupt", "icrc")}
-        self.ever_lossy = False
+        self.lossy = self.ever_lossy = False
 
     def inject(self, fault: ResolvedFault, engine: str) -> None:
         """Raises LabError where the `engine`, of this name, cannot."""
@@ -41,14 +41,10 @@ class FaultyLinks:
             case other:
                 raise LabError(f"{fault.text!r}: the engine {engine} cannot {other}.")
         self.loss = 1 - self._arriving["loss"] * self._arriving["corrupt"]
+        self.lossy = any(bool((arriving < 1).any()) for arriving in self._arriving.values())
         self.ever_lossy |= self.lossy
         fabric = self._fabric
         self.up = ~(self._down | self._dead[fabric.link_src] | self._dead[fabric.link_dst])
-
-    @property
-    def lossy(self) -> bool:
-        """Whether a link loses or spoils packets now."""
-        return any(bool((arriving < 1).any()) for arriving in self._arriving.values())
 
     @property
     def right_icrc(self) -> Float:

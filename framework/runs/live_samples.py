@@ -26,8 +26,9 @@ class LiveSamples:
     def add(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """Take in a measurement and the scores in force after it."""
         paused_s = measurement.paused_s
-        self._sums[:3] += measurement.sent_bytes, measurement.sent_packets, measurement.lost
-        self._sums[3] += paused_s if len(paused_s) else 0
+        new = measurement.sent_bytes, measurement.sent_packets, measurement.lost, paused_s
+        for sum_, values in zip(self._sums, new, strict=True):
+            sum_ += values if len(values) else 0
         if (now := self._wall_s()) < self._next_s:
             return
         sent_bytes, sent_packets, lost, paused = self._sums.copy()

@@ -66,6 +66,8 @@ class Recorder:
         self.blind_s: float | None = None
         self._samples: list[tuple[float | Float32, ...]] = []
         self._sampled: HealthSnapshot | None = None
+        self._scores: tuple[Float32, Float32] = np.empty(0, np.float32), np.empty(0, np.float32)
+        """Of links and elements, of `_sampled`."""
         self._sent = np.zeros((4, fabric.n_links))
         self._not_paused = np.full(fabric.n_links, np.nan)
         self._paths: list[tuple[float, PathBatch]] = []
@@ -140,15 +142,20 @@ class Recorder:
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """What was measured, and the scores in force after it; of a large fabric only what changed scores."""
         paused_s = measurement.paused_s if len(measurement.paused_s) else self._not_paused
-        self._sent += measurement.sent_bytes, measurement.sent_packets, measurement.lost, paused_s
+        new = measurement.sent_bytes, measurement.sent_packets, measurement.lost, paused_s
+        for sum_, values in zip(self._sent, new, strict=True):
+            sum_ += values
         if self._samples and health is self._sampled and is_large(self._fabric):
             return
-        self._sampled = health
-        seen = (
-            measurement.queue_bytes, measurement.waited_bytes, measurement.service_bps, health.link_score,
-            health.element_score, *self._sent,
-        )  # fmt: skip
-        self._samples.append((measurement.t_s, *(values.astype(np.float32) for values in seen)))
+        if health is not self._sampled:
+            self._sampled = health
+            self._scores = health.link_score.astype(np.float32), health.element_score.astype(np.float32)
+        queue, waited, service = (
+            values.astype(np.float32)
+            for values in (measurement.queue_bytes, measurement.waited_bytes, measurement.service_bps)
+        )
+        sent = self._sent.astype(np.float32)
+        self._samples.append((measurement.t_s, queue, waited, service, *self._scores, *sent))
         self._sent[:] = 0
 
     def published(self, before: HealthSnapshot, health: HealthSnapshot, measurement: Measurement) -> None:

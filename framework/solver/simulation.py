@@ -68,7 +68,7 @@ class FlowSimulation:
         self._network, self._accelerated, self._progress = network, accelerated, progress
         self._jobs: dict[int, RunningJob] = {}
         self._ended: dict[int, Float] = {}
-        self._added = self._total = self._size = self._work = 0
+        self._added = self._total = self._size = self._work = self._resumed = 0
         self._carried = np.zeros(network.n_links)
         self._state = idle(network, batch)
         self._code = machine_code() if accelerated else PLAIN
@@ -76,6 +76,12 @@ class FlowSimulation:
     @property
     def now_s(self) -> float:
         return float(self._state.clock[0])
+
+    @property
+    def moment(self) -> tuple[int, bytes]:
+        """The same while nothing starts, ends or changes, so that rates stay as they are."""
+        self._share()
+        return self._resumed, self._state.tally.tobytes()
 
     @property
     def tally(self) -> Int64:
@@ -131,6 +137,10 @@ class FlowSimulation:
         self._state.sent[:] = 0.0
         self._network = network
         self._resume()
+
+    def ended(self, job: int) -> bool:
+        """Whether all its tasks have ended, as far as `advance` has said."""
+        return job in self._ended
 
     def end_s(self, job: int) -> Float:
         """(n,): when all repetitions of each of its tasks had ended; NaN for a task that has not ended."""
@@ -190,6 +200,8 @@ class FlowSimulation:
     def _over(self) -> tuple[int, ...]:
         """Jobs that have ended and were not reported."""
         left = self._state.unfinished.tolist()
+        if 0 not in left:
+            return ()
         over = tuple(job for job, unfinished in zip(self._jobs, left, strict=True) if not unfinished)
         if over:
             self._pause()
@@ -213,6 +225,7 @@ class FlowSimulation:
 
     def _resume(self) -> None:
         """All jobs under way over the network as it is."""
+        self._resumed += 1
         jobs = list(self._jobs.values())
         repetitions = sum(int(job.tasks.repeat.sum()) for job in jobs)
         self._size = len(self._network.link) + EACH * repetitions

@@ -38,7 +38,10 @@ class Counters:
         """(L,): what flows have sent, without trains."""
         return (self._carried_bits + self._again_bits) / 8
 
-    def totals(self) -> LinkTotals:
+    def sent(self) -> tuple[Float, Float]:
+        """(L,) each: all bytes and packets that links have sent."""
         bits = self._carried_bits + self._again_bits + self._train_bits
-        packets = self._carried_bits / self._packet_bits + self._more_packets
-        return LinkTotals(bits / 8, packets, np.zeros(len(bits)), self._lost.copy())
+        return bits / 8, self._carried_bits / self._packet_bits + self._more_packets
+
+    def totals(self) -> LinkTotals:
+        return LinkTotals(*self.sent(), np.zeros(len(self._lost)), self._lost)

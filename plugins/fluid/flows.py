@@ -67,6 +67,8 @@ class _Episode:
         self.quotients, self.network = quotients, quotients[0].networks[0]
         self.simulation = simulated(self.network)
         self.begun: dict[int, tuple[int, float]] = {}
+        self._full: tuple[tuple[int, bytes], Full] | None = None
+        """The links that were full when that was last asked, at that moment of the simulation."""
 
     @property
     def pairs(self) -> Int64:
@@ -92,13 +94,10 @@ class _Episode:
     def outcome(self, job: int) -> IterationOutcome | None:
         """Of the iteration that a job began last, once it has ended."""
         number, began_s = self.begun[job]
+        if not self.simulation.ended(number):
+            return None
         end_s = self.simulation.end_s(number) - began_s
-        seconds = float(end_s.max(initial=0.0))
-        return (
-            IterationOutcome(seconds, end_s[self.quotients[job].entry_class])
-            if np.isfinite(seconds)
-            else None
-        )
+        return IterationOutcome(float(end_s.max(initial=0.0)), end_s[self.quotients[job].entry_class])
 
     def carried_bits(self) -> Float:
         """(L,)"""
@@ -106,11 +105,14 @@ class _Episode:
         return np.where(link_class >= 0, self.simulation.carried_bits()[link_class], 0.0)
 
     def full(self) -> Full:
-        network = self.network
+        network, moment = self.network, self.simulation.moment
+        if self._full is not None and self._full[0] == moment:
+            return self._full[1]
         rate = np.repeat(self.simulation.rates_bps(), network.hops)
         load = np.bincount(network.link, network.use * rate, network.n_links)
         full = (network.capacity_bps > 0) & (load >= FULL * network.capacity_bps)
-        return Full(full, self.quotients[0].link_class)
+        self._full = moment, Full(full, self.quotients[0].link_class)
+        return self._full[1]
 
 
 class Flows:
@@ -143,6 +145,8 @@ class Flows:
         self._known: dict[tuple[int, bytes], _KnownIteration] = {}
         self._recalled: _KnownIteration | None = None
         self._episode: _Episode | None = None
+        self._computed_s = np.nan
+        """When the episode was last computed for."""
         self._quotients_of: tuple[object, ...] = ()
         self._quotients: tuple[Quotient, ...] = ()
 
@@ -226,9 +230,10 @@ class Flows:
         if not self._under_way:
             return np.zeros(len(self._before_bits))
         episode = self._computed()
-        left = np.append(episode.simulation.left_bits(), 0.0)  # of pairs that a job does not use
-        of_jobs = np.concatenate([left[quotient.pair_class] for quotient in episode.quotients])
-        return behind.waiting_bits(of_jobs)
+        left = np.zeros(episode.network.n_pairs + 1)  # the last: pairs that a job does not use
+        left[:-1] = episode.simulation.left_bits()
+        of_jobs = [left[quotient.pair_class] for quotient in episode.quotients]
+        return behind.waiting_bits(of_jobs[0] if len(of_jobs) == 1 else np.concatenate(of_jobs))
 
     def full(self) -> Full:
         """The links that carry all they can now."""
@@ -279,7 +284,7 @@ class Flows:
             if [*map(id, inputs)] != [*map(id, self._quotients_of)]:
                 self._quotients_of = inputs
                 self._quotients = self._reduced(self._schedules, self._states, symmetry)
-            self._episode = _Episode(self._quotients, self._simulated)
+            self._episode, self._computed_s = _Episode(self._quotients, self._simulated), np.nan
             networks = iter(self._quotients[0].networks[1:])
             for event in self._events:
                 self._episode.go_to(event.at_s - self._events[0].at_s)
@@ -287,5 +292,7 @@ class Flows:
                     self._episode.change(next(networks))
                 else:
                     self._episode.take(event)
-        self._episode.go_to(self.now_s - self._events[0].at_s)
+        if self._computed_s != self.now_s:
+            self._episode.go_to(self.now_s - self._events[0].at_s)
+            self._computed_s = self.now_s
         return self._episode

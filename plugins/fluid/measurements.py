@@ -11,7 +11,7 @@ from railweave.framework.health.timed_trains import Trains
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.judging.link_figures import is_large
 from railweave.framework.model import Measurement
-from railweave.framework.model.arrays import Int64
+from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.model.findings import LinkTotals
 from railweave.plugins.fluid.model import FlowModel
 from railweave.plugins.fluid.queues import Behind
@@ -26,13 +26,15 @@ class ModelSource:
         self._fabric = fabric = plan.fabric.scaled(model.rate_scale)
         self._interval_s = plan.experiment.health.interval_s
         self._last_s, self._last = 0.0, model.counted().totals()
-        self._told = self._last
+        self._told = self._last.sent_bytes, self._last.sent_packets
         self._rates = RateEvidence(fabric.capacity_bps, plan.packet.full_packet_bytes)
         self._trains = Trains(fabric, plan.packet, self._interval_s)
         self._links: LinkState | None = None
         self._measured: Measurement | None = None
         self._carried_bits = model.flows.carried_bits()
         self._settled, self._version, self._link_class = False, -1, np.empty(0, np.int64)
+        self._contradicted: bool | None = None
+        """Whether something contradicts what is known of the links; None until that is asked."""
         self._nothing_new: dict[bytes, tuple[Int64, Behind]] = {}
 
     def measure(self) -> Measurement:
@@ -40,10 +42,10 @@ class ModelSource:
         rates_bps, full = model.rates_bps, model.flows.full().of_links()
         waiting_bits = model.flows.waiting_bits(model.places.behind(full))
         arrived = self._trains.arrived(now_s, rates_bps, model.links.loss, model.counted())
-        totals, told_totals = self.totals(), self._told
-        before, since_s = self._last, self._last_s
-        self._last_s, self._last, self._told = now_s, totals, totals
-        new, untold, backlogged = totals.since(before), totals.since(told_totals), waiting_bits > 0
+        totals, before, since_s = self.totals(), self._last, self._last_s
+        self._last_s, self._last = now_s, totals
+        new, backlogged = totals.since(before), waiting_bits > 0
+        sent_bytes, sent_packets = self._untold(totals.sent_bytes, totals.sent_packets)
         most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
         stated = self._rates.add(backlogged, np.minimum(8 * new.sent_bytes, most_bits), rates_bps)
         carried_bits, before_bits = model.flows.carried_bits(), self._carried_bits
@@ -53,12 +55,12 @@ class ModelSource:
         self._measured = Measurement(
             t_s=now_s,
             dt_s=now_s - since_s,
-            sent_bytes=untold.sent_bytes,
-            sent_packets=untold.sent_packets,
+            sent_bytes=sent_bytes,
+            sent_packets=sent_packets,
             drops=new.drops,
             lost=new.lost,
             queue_bytes=waiting_bits / 8,
-            waited_bytes=np.where(backlogged, untold.sent_bytes, 0.0),
+            waited_bytes=np.where(backlogged, sent_bytes, 0.0),
             service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
             probe_s=np.full(len(backlogged), np.nan),
             up=model.links.up,
@@ -69,6 +71,7 @@ class ModelSource:
         before, self._links = self._links, links
         self._trains.send(now_s, links, self._model.rates_bps)
         self._nothing_new.clear()
+        self._contradicted = None
         self._settled = before is not None and self._as_before(before, links) and self._ignores_queues(links)
 
     def repeated(self) -> Measurement | None:
@@ -83,7 +86,10 @@ class ModelSource:
         if not ready or measured is None or links is None:
             return None
         # what a link that is faster carries will show it; what one that is doubted carries is its proof
-        if np.any(links.service_bps * FASTER < model.rates_bps) or links.doubted.any():
+        if self._contradicted is None:  # until rates change, and nothing is settled
+            faster = links.service_bps * FASTER < model.rates_bps
+            self._contradicted = bool(faster.any() or links.doubted.any())
+        if self._contradicted:
             return None
         full = model.flows.full()
         if full.link_class is not self._link_class:
@@ -108,13 +114,17 @@ class ModelSource:
             )
         waiting_bits = model.flows.waiting_bits(behind)
         backlogged = waiting_bits > 0
-        totals, told_totals = self.totals(), self._told
-        self._told, new = totals, totals.since(told_totals)
+        sent_bytes, sent_packets = self._untold(*model.counted().sent())
         return replace(
             measured, t_s=now_s, queue_bytes=waiting_bits / 8,
-            service_bps=np.where(backlogged, model.rates_bps, np.nan), sent_bytes=new.sent_bytes,
-            sent_packets=new.sent_packets, waited_bytes=np.where(backlogged, new.sent_bytes, 0.0),
+            service_bps=np.where(backlogged, model.rates_bps, np.nan), sent_bytes=sent_bytes,
+            sent_packets=sent_packets, waited_bytes=np.where(backlogged, sent_bytes, 0.0),
         )  # fmt: skip
+
+    def _untold(self, sent_bytes: Float, sent_packets: Float) -> tuple[Float, Float]:
+        """(L,) each: what of the bytes and packets sent so far was not told yet."""
+        (told_bytes, told_packets), self._told = self._told, (sent_bytes, sent_packets)
+        return sent_bytes - told_bytes, sent_packets - told_packets
 
     @staticmethod
     def _as_before(before: LinkState, links: LinkState) -> bool:

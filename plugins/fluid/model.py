@@ -9,7 +9,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.loss import passes_at_loss
 from railweave.framework.model import PathBatch, RouteTable, Schedule
-from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64, readonly
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.table_checks import pair_name
@@ -43,6 +43,7 @@ class FlowModel:
         self.now_s, self.rate_scale, self.version = 0.0, 1.0, 0
         self._switch_s = 0.0
         self.links = FaultyLinks(plan.fabric)
+        self._rates_of, self._rates_bps = (-1, 0.0), np.empty(0)
         self._counters = Counters(plan.fabric.n_links, plan.packet)
         self._senders: tuple[PathBatch, Senders, WaitingPlaces] | None = None
         self._passing = self.links.up
@@ -50,6 +51,8 @@ class FlowModel:
         self._changed_s, self._settled_in = np.inf, 0
         self._stands_since, self._tried = np.full(len(paths.src), np.inf), np.zeros(len(paths.src))
         self._wanted, self._resumes_s = paths, np.full(len(paths.src), -np.inf)
+        self._next_resumes_s = np.inf
+        """When the next sender that waits takes its new path."""
         self._dark, self._dark_until_s = np.zeros(plan.fabric.n_links, bool), np.inf
         self._placed: dict[int, tuple[Schedule, Schedule]] = {}
         schedules = [self.placed(job, job.schedule) for job in plan.jobs]
@@ -74,7 +77,10 @@ class FlowModel:
     @property
     def rates_bps(self) -> Float:
         """(L,): by the run's clock; those of links that are down, too."""
-        return self.plan.fabric.capacity_bps * self.links.share * self.rate_scale
+        if self._rates_of != (present := (self.version, self.rate_scale)):
+            rates_bps = self.plan.fabric.capacity_bps * self.links.share * self.rate_scale
+            self._rates_of, self._rates_bps = present, readonly(rates_bps, np.float64)
+        return self._rates_bps
 
     def _state(self) -> NetworkState:
         """What is lost leaves flows a part of the rate, and messages wait for it (health/loss.py); a wrong
@@ -181,6 +187,7 @@ class FlowModel:
     def _go_on(self) -> None:
         """The routes that are wanted, but for senders that still wait."""
         waiting = np.flatnonzero(self._resumes_s > self.now_s)
+        self._next_resumes_s = float(self._resumes_s[waiting].min(initial=np.inf))
         self.paths = replaced(self._wanted, waiting, take(self.paths, waiting))
         self._take_up()
 
@@ -191,10 +198,6 @@ class FlowModel:
             self._all_pass = bool(self._passing.all())
         self._go_on()
         self._look_who_stands()
-
-    def _next_try_s(self) -> float:
-        later = self._resumes_s[self._resumes_s > self.now_s]
-        return min(self._dark_until_s, float(later.min(initial=np.inf)))
 
     def _look_who_stands(self) -> None:
         stands = np.zeros(len(self._stands_since), bool)
@@ -235,7 +238,7 @@ class FlowModel:
         until_s = max(until_s, self.now_s)
         if not self._all_pass:
             until_s = min(until_s, self.now_s + STEP_S)
-        until_s = min(until_s, try_s := self._next_try_s())
+        until_s = min(until_s, try_s := min(self._dark_until_s, self._next_resumes_s))
         target_s = until_s * self.rate_scale
         with self._work.solving():
             self.flows.advance(target_s * (1 + ROUNDING))
@@ -248,7 +251,7 @@ class FlowModel:
 
     def given_up(self, job: Plan) -> Int64:
         """The pairs of a job that stand still, by their places, once one of them did for too long."""
-        if not (gone := self._gone()).any() or not (used := self._used_by(job))[gone].any():
+        if self._all_pass or not (gone := self._gone()).any() or not (used := self._used_by(job))[gone].any():
             return np.empty(0, np.int64)
         return np.flatnonzero(used & np.isfinite(self._stands_since))
 

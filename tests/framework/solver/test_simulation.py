@@ -297,6 +297,24 @@ def test_a_job_that_is_dropped_gives_its_links_back(accelerated: bool) -> None:
     assert simulation.carried_bits() == pytest.approx([90.0])
 
 
+def test_rates_stay_as_they_are_while_the_moment_does() -> None:
+    rng, same, other = np.random.default_rng(5), 0, 0
+    for _ in range(20):
+        network = random_network(rng)
+        simulation = FlowSimulation(network, accelerated=False)
+        job, until_s = simulation.add(random_tasks(rng, network.n_pairs, repeated=True)), 0.0
+        before = simulation.moment, simulation.rates_bps()
+        step_s = ends(network, simulation._jobs[job].tasks, accelerated=False).max() / 200
+        while not simulation.ended(job):
+            simulation.advance(until_s := until_s + step_s)
+            now = simulation.moment, simulation.rates_bps()
+            if now[0] == before[0]:
+                assert np.array_equal(now[1], before[1])
+            same, other = same + (now[0] == before[0]), other + (now[0] != before[0])
+            before = now
+    assert same > 100 and other > 100
+
+
 @pytest.mark.parametrize("accelerated", CODES)
 def test_jobs_share_and_end_one_by_one(accelerated: bool) -> None:
     """Two pairs over one link of 10 bit/s: 40 bits alone until 2 s, then half the rate each."""
