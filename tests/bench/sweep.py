@@ -32,6 +32,9 @@ WARM = 4
 """Points for each worker before any is measured: it loads plugins and compiles code with its first."""
 TASKS = 500
 """Small points of the rows about overhead; with `quick` a tenth."""
+ORDER, IN_TURN, LAST = ("local", "Dask", "Dask", "local"), 60, 8
+"""Who computes the same points of 256 GPUs in turn, so that what drifts concerns both; how many each time,
+and how many of its last rows are not timed, because workers run out of points then."""
 SMALL = {"engine": "fluid", "topology.domains": 2, "topology.rails": 2, "size": "64K", "iterations": 1}
 FAULTS = {
     "experiment": {
@@ -64,17 +67,20 @@ def sweep(registers: Registers, points: int, quick: bool, progress: Callable[[st
     measured = [_points(registers, 8 if quick else points, progress)]
     small = TASKS // 10 if quick else TASKS
     progress(f"{small} small points on this machine")
-    local = _carried("overhead, local", _small(small), registers, LocalWorkers, LOCAL_MS)
-    measured.append(local)
+    measured.append(_carried("overhead, local", _small(small), registers, LocalWorkers, LOCAL_MS))
     progress(f"{small} small points on two Dask workers")
     try:
         with TemporaryDirectory() as folder:
             nodes = Nodes(Path(folder))
             try:
-                cluster = _carried("overhead, Dask", _small(small), registers, _on(nodes.address), DASK_MS)
+                measured.append(
+                    _carried("overhead, Dask", _small(small), registers, _on(nodes.address), DASK_MS)
+                )
+                in_turn = 12 if quick else IN_TURN
+                progress(f"{in_turn} points of 256 GPUs, in turn on {', '.join(ORDER)}")
+                measured.append(_dask_over_local(in_turn, registers, nodes.address))
             finally:
                 nodes.end()
-        measured += [cluster, _row("Dask over local", local["seconds"] / cluster["seconds"], "ratio", 0.9)]
     except NotInstalledError as error:
         progress(str(error))
     progress("finished points")
@@ -96,7 +102,7 @@ def _row(what: str, figure: float, unit: str, limit: float | None, **more: Any) 
 
 def _points(registers: Registers, points: int, progress: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of OF_POINTS at the pace of some."""
-    study = sweep_of(LayeredSettings("bench", {**FAULTS, "seeds": -(-points // 4)}), "faults").study
+    study = _faults(points)
     told = time.monotonic()
 
     def shown(tally: Tally) -> None:
@@ -109,6 +115,41 @@ def _points(registers: Registers, points: int, progress: Callable[[str], None]) 
     row = _carried("10,000 points of 256 GPUs", study, registers, LocalWorkers, None, shown)
     row |= {"figure": row["seconds"] / study.count * OF_POINTS, "unit": "s", "limit": LIMIT_S}
     return row
+
+
+def _faults(points: int) -> Study:
+    return sweep_of(LayeredSettings("bench", {**FAULTS, "seeds": -(-points // 4)}), "faults").study
+
+
+def _dask_over_local(points: int, registers: Registers, address: str) -> dict[str, Any]:
+    """Points a second of two Dask workers over those of two local ones, of 256 GPUs: the same points, in
+    turn."""
+    study, seconds, failed = _faults(points), dict.fromkeys(ORDER, 0.0), 0
+    both: dict[str, Workers] = {"local": LocalWorkers(2), "Dask": _on(address)()}
+    try:
+        for workers in both.values():
+            _timed(replace(study, seeds=WARM), registers, workers)
+        for name in ORDER:
+            took_s, tally = _timed(study, registers, both[name])
+            seconds[name] += took_s
+            failed += sum(tally.failed.values())
+    finally:
+        for workers in both.values():
+            workers.close()
+    more = {"points": len(ORDER) * study.count, "seconds": sum(seconds.values()), "failed": failed}
+    return _row("Dask over local", seconds["local"] / seconds["Dask"], "ratio", 0.9, **more)
+
+
+def _timed(study: Study, registers: Registers, workers: Workers) -> tuple[float, Tally]:
+    """Seconds until all rows but the LAST were there."""
+    began, rows_s = time.monotonic(), list[float]()
+
+    def note(tally: Tally) -> None:
+        rows_s.append(time.monotonic() - began)
+
+    with TemporaryDirectory() as folder:
+        tally = carry_out(study, Path(folder), registers, workers, _no_lab, on_progress=note)
+    return rows_s[max(0, study.count - 1 - LAST)], tally
 
 
 def _small(count: int) -> Study:
