@@ -41,6 +41,7 @@ def _of_one(result: RunResult) -> list[str]:
     return [
         *_predicted(result),
         *_iterations(result),
+        *_packets(result),
         *_computing(result),
         *_limits(result),
         *_bottleneck(result),
@@ -138,6 +139,20 @@ def _limits(result: RunResult) -> list[str]:
     }
     parts = [f"{median(values):.2f} of {limit}" for limit, values in ratios.items() if values]
     return [_line("healthy", ", ".join(parts))] if parts else []
+
+
+def _packets(result: RunResult) -> list[str]:
+    """What packets would add to the times of flows, to which of the iterations least and most."""
+    shares = [
+        row.packet_delay_us / row.time_us
+        for row in result.rows
+        if row.iteration is not None and row.packet_delay_us is not None and row.time_us
+    ]
+    if not shares:
+        return []
+    least, most = (f"{100 * share:.1f}" for share in (min(shares), max(shares)))
+    ends = most if least == most else f"{least} to {most}"
+    return [_line("packets", f"stored and forwarded, would add {ends} % (docs/fidelity.md)")]
 
 
 def _computing(result: RunResult) -> list[str]:

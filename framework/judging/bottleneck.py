@@ -3,17 +3,15 @@ routes by what each carried and at which rate it was measured."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
 
-from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
-from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64, spread
+from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples, IterationRecord
 from railweave.framework.model.names import element_name, nic_of, weak_links
 from railweave.framework.results.figures import Bottleneck
-from railweave.framework.routing.batches import join, starts
 
 ALIKE = 1.1
 """Ratio up to which an element is as good as its like, and a link serves its declared rate."""
@@ -28,92 +26,6 @@ BUSY = 0.1
 USED = 0.05
 """Share of the busiest element's time below which another was idle: it is no measure for its like, unless it
 joins the same nodes and could have carried as much."""
-
-
-def critical_path(
-    schedule: Schedule, end_s: Float, tables: Sequence[tuple[float, RouteTable]], link_bytes: Float
-) -> CriticalPath | None:
-    """The chain of entries that ends with what ended last, on the routes in use meanwhile; None where they
-    were not timed, or there are none. Rank i is GPU i.
-
-    `end_s` as in IterationResult; `tables`: routes, and since when on the same clock they were in use, in
-    order of time; the first from the beginning. `link_bytes` (n_links,): what each link carried.
-
-    An entry held the iteration from when the last of those before it had ended: of those it waits for, and of
-    the one that its pair sent before it, since a pair sends in the order of the schedule. The time of
-    repetitions that wait for those of others belongs to all of these together, from when the last of what any
-    of them waits for had ended; the slowest pair holds them all: their paths stand for one pair's.
-    Computations and joins have no path, and no part.
-    """
-    if not len(end_s):
-        return None
-    parts = list(_chain(schedule, end_s))
-    begin, end = (np.array([part[i] for part in parts]) for i in (0, 1))
-    members = [part[2] for part in parts]
-    lows, highs, paths = [], [], []
-    changes = [-np.inf, *(since_s for since_s, _ in tables[1:]), np.inf]
-    for (_, table), (since_s, until_s) in zip(tables, pairwise(changes), strict=True):
-        low, high = np.maximum(begin, since_s), np.minimum(end, until_s)
-        overlaps = high > low
-        lows.append(low[overlaps])
-        highs.append(high[overlaps])
-        paths.append(_together(schedule, table, [members[i] for i in np.flatnonzero(overlaps)]))
-    return CriticalPath(np.concatenate(lows), np.concatenate(highs), join(*paths), link_bytes)
-
-
-def _chain(schedule: Schedule, end_s: Float) -> Iterator[tuple[float, float, Int64]]:
-    """(begin, end, the transfers that held the time between) of every part, the first first."""
-    pair = schedule.src.astype(np.int64) * schedule.n_ranks + schedule.dst
-    order = np.argsort(pair, kind="stable")
-    again = np.flatnonzero((np.diff(pair[order]) == 0) & schedule.is_transfer[order[1:]])
-    previous = np.full(len(order), -1)
-    previous[order[again + 1]] = order[again]
-    chain, waited = [int(np.argmax(end_s))], list[Int64]()
-    open_to = np.ones(len(order), bool)
-    while True:
-        together = _chained(schedule, chain[-1])
-        waited.append(together)
-        open_to[together] = False
-        begin, end = schedule.after_start[together], schedule.after_start[together + 1]
-        before = np.concatenate((schedule.after[spread(begin, end - begin)], previous[together]))
-        before = before[(before >= 0) & (end_s[before] <= end_s[chain[-1]])]  # a path may have been slower
-        before = before[open_to[before]]
-        if not len(before):
-            break
-        chain.append(int(before[np.argmax(end_s[before])]))
-    begin_s = 0.0
-    for at, together in zip(reversed(chain), reversed(waited), strict=True):
-        if schedule.is_transfer[at]:
-            yield begin_s, float(end_s[at]), together
-        begin_s = float(end_s[at])
-
-
-def _chained(schedule: Schedule, entry: int) -> Int64:
-    """An entry and all those whose repetitions its own wait for, directly or by way of others."""
-    members, left = {entry}, [entry]
-    while left:
-        at = left.pop()
-        chained = schedule.chained[schedule.chained_start[at] : schedule.chained_start[at + 1]]
-        left += [other for other in chained.tolist() if other not in members]
-        members.update(left)
-    return np.array(sorted(members))
-
-
-def _together(schedule: Schedule, table: RouteTable, parts: Sequence[Int64]) -> PathBatch:
-    """The paths of the transfers of each part as those of one pair, that of the first."""
-    entries = np.concatenate([np.empty(0, np.int64), *parts])
-    paths = table.paths(schedule.src[entries], schedule.dst[entries])
-    first = starts(np.array([len(part) for part in parts], np.int64))
-    share = np.repeat(1 / np.diff(first), np.diff(first))
-    weight = paths.weight * np.repeat(share, np.diff(paths.pair_start))
-    ends = paths.src[first[:-1]], paths.dst[first[:-1]]
-    return PathBatch(*ends, paths.pair_start[first], weight, paths.hop_start, paths.links)
-
-
-def link_times(table: RouteTable, link_bytes: Float) -> CriticalPath:
-    """Of an iteration whose transfers are not known: no chain, and what each link carried, (n_links,)."""
-    none = np.empty(0, np.int64)
-    return CriticalPath(np.empty(0), np.empty(0), table.paths(none, none), link_bytes)
 
 
 def rates_during(

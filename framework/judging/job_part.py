@@ -14,6 +14,7 @@ from railweave.framework.errors import PLUGIN_FAILURES, describe
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.bottleneck import bottlenecks
 from railweave.framework.judging.fidelity import SizeTiming, judge
+from railweave.framework.judging.packet_delay import packet_delay_s
 from railweave.framework.judging.rows import TimedIteration, iteration_groups, iteration_rows
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
@@ -98,11 +99,12 @@ def _timed_iterations(
     note: Callable[[str], None],
 ) -> list[TimedIteration]:
     """Every iteration with its closed form, computed once for all of one size, and its physical limit, once
-    for all of one size that saw the same fabric."""
+    for all of one size that saw the same fabric; of flows, what packets would add to each."""
     by_text = {fault.text: fault for fault in plan.faults}
     fired = [(fault.t_s, by_text[fault.text]) for fault in findings.faults if fault.text in by_text]
     closed: dict[int, float | None] = {}
     bounds: dict[tuple[bytes, int, int], float | None] = {}
+    delays: dict[tuple[int, bytes], float] = {}
     iterations = []
     for record in records:
         schedule = plan.schedule_of(record.result.iteration)
@@ -113,7 +115,11 @@ def _timed_iterations(
         rates = np.where(down, 0.0, record.best_rates_bps)
         if (seen := (rates.tobytes(), resets, size)) not in bounds:
             bounds[seen] = _bound_s(plan, schedule, scaled, rates, resets if buckets else None)
-        iterations.append(TimedIteration(record, schedule, bounds[seen], closed[size]))
+        critical = record.critical if findings.facts.flows else None
+        same = id(critical), seen[0]  # findings keep what has these ids alive
+        if critical is not None and same not in delays:
+            delays[same] = packet_delay_s(critical, rates, scaled.latency_s, plan.packet)
+        iterations.append(TimedIteration(record, schedule, bounds[seen], closed[size], delays.get(same)))
     return iterations
 
 

@@ -38,13 +38,15 @@ SAME_S = 1e-9
 class TimedIteration:
     """One iteration and the inputs of its row, in emulated seconds and bytes.
 
-    `bound_s`: its physical limit; `model_s`: its closed form; None where there is none.
+    `bound_s`: its physical limit; `model_s`: its closed form; None where there is none. `packet_delay_s`:
+    what packets would add to flows; None where there are packets.
     """
 
     record: IterationRecord
     schedule: Schedule
     bound_s: float | None
     model_s: float | None
+    packet_delay_s: float | None = None
 
 
 def iteration_rows(
@@ -121,6 +123,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         reorder_depth=result.reorder_depth,
         trimmed=result.trimmed,
         slowdown=slowdown_figures(result.messages, rate_scale),
+        packet_delay_us=_times(timed.packet_delay_s, 1e6),
     )
 
 
@@ -145,8 +148,6 @@ def _times(value: float | None, factor: float) -> float | None:
 def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
     """Mean times and summed counts, as one iteration."""
     results = [timed.record.result for timed in iterations]
-    bounds = [timed.bound_s for timed in iterations if timed.bound_s is not None]
-    fair = [timed.record.rank_fairness for timed in iterations if timed.record.rank_fairness is not None]
     mean = replace(
         iterations[0].record,
         result=IterationResult(
@@ -173,12 +174,20 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             paused=_all_pauses([i.paused for i in results]),
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
-        rank_fairness=fmean(fair) if len(fair) == len(iterations) else None,
+        rank_fairness=_fmean([timed.record.rank_fairness for timed in iterations]),
         landed_s=np.concatenate([timed.record.landed_s for timed in iterations]),
     )
     return replace(
-        iterations[0], record=mean, bound_s=fmean(bounds) if len(bounds) == len(iterations) else None
+        iterations[0],
+        record=mean,
+        bound_s=_fmean([timed.bound_s for timed in iterations]),
+        packet_delay_s=_fmean([timed.packet_delay_s for timed in iterations]),
     )
+
+
+def _fmean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
 
 
 def _together(messages: Sequence[MessageTimes]) -> MessageTimes | None:

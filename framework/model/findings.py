@@ -25,13 +25,19 @@ class CriticalPath(ArrayNoun):
 
     (n,) each, seconds from the iteration's start: `begin_s`, `end_s`, the time that a transfer held the
     iteration; one whose routes changed meanwhile has a part for each. `paths`: of these n pairs of GPUs.
-    `link_bytes` (n_links,): wire bytes that each link carried during the iteration.
+    `link_bytes` (n_links,): wire bytes that each link carried during the iteration. `steps` (n,): how many of
+    the messages of a transfer and its repetitions, of `message_bytes` (n,) of payload each, waited for
+    another to land, which those behind one of their own pair do not. `last`: the paths of transfers as large
+    as the last one that ended with it; None where it is repeated in turn with others.
     """
 
     begin_s: Float
     end_s: Float
     paths: PathBatch
     link_bytes: Float
+    steps: Float = field(default_factory=lambda: np.empty(0))
+    message_bytes: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    last: PathBatch | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -184,7 +190,8 @@ class EngineFacts:
     and `switch_cores` those of them that its switches could; `cpu_s`: processor seconds of the run by
     process; `memory_peak_bytes`: of all processes together. `rules` installed first, in `install_s`.
     `packet_latency_s`: what a packet needs, and the next one that waits for it, where links take no time.
-    `token_buckets`: whether links of a model are token buckets, as those of a lab are.
+    `token_buckets`: whether links of a model are token buckets, as those of a lab are. `flows`: whether it
+    has flows where a fabric stores and forwards packets.
     `computed_in_s`: wall-clock seconds of the whole run where a model computed its times, so that nothing but
     the model shaped them; None where they were measured.
     `send_buffer_bytes`: memory that all queues of a switch share (0: no such limit), `send_buffer_used_bytes`
@@ -201,6 +208,7 @@ class EngineFacts:
     install_s: float = 0.0
     packet_latency_s: float | None = None
     token_buckets: bool = False
+    flows: bool = False
     computed_in_s: float | None = None
     send_buffer_bytes: int = 0
     send_buffer_used_bytes: int = 0

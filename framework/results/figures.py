@@ -206,7 +206,8 @@ class Row:
     `out_of_order`: packets that arrived behind a later one of their pair, None where there are no packets;
     `reorder_depth`: by how many numbers at most; `trimmed`: packets that lost their payload in full queues;
     `slowdown`: of messages, first of all sizes, then by size; None where an engine does not count or time
-    them.
+    them. `packet_delay_us`: what store and forward of packets would add to `time_us`, where an engine
+    computes flows; None where it has packets.
     """
 
     iteration: int | None
@@ -246,6 +247,7 @@ class Row:
     trimmed: int | None = None
     slowdown: tuple[SlowdownFigures, ...] | None = None
     pause_figures: PauseFigures | None = None
+    packet_delay_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

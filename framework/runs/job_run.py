@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.analysis.job_loads import job_loads
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.judging.bottleneck import critical_path, link_times
+from railweave.framework.judging.critical_path import critical_path, link_times
 from railweave.framework.judging.key_figures import landed_s, last_landed_s, rank_fairness
 from railweave.framework.model import IterationResult, RouteTable, Schedule
 from railweave.framework.model.arrays import Float

@@ -71,6 +71,7 @@ class FluidRun:
             cpu_s={**self._plan.took_s, "solve": solve_s, "rest": took_s - solve_s},
             counts=self._work.counts,
             packet_latency_s=self._latency_s or None,
+            flows=not self._latency_s,  # a lab's token buckets store nothing
             memory_peak_bytes=peak_bytes(),
             computed_in_s=time.monotonic() - self._began_s,
         )

@@ -156,6 +156,18 @@ def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
     assert "rail:1 1.00 -> 0.20" in shown.stderr
 
 
+def test_what_packets_would_add_stands_below_the_times(result: RunResult) -> None:
+    def line(*shares: float) -> str:
+        stated = zip(shares, result.rows, strict=False)
+        rows = (replace(row, packet_delay_us=share * row.time_us) for share, row in stated)
+        text = report(replace(result, rows=(*rows, *result.rows[len(shares) :])), Path("runs"))
+        return next((x for x in text.splitlines() if x.startswith("packets")), "")
+
+    assert line() == ""
+    assert line(0.03, 0.03) == "packets     stored and forwarded, would add 3.0 % (docs/fidelity.md)"
+    assert line(0.03, 0.006) == "packets     stored and forwarded, would add 0.6 to 3.0 % (docs/fidelity.md)"
+
+
 def test_the_bottleneck_is_that_of_the_slowest_iteration_that_has_one(result: RunResult) -> None:
     first, slow, overall = result.bottlenecks
 

@@ -17,9 +17,9 @@ from railweave.framework.judging.bottleneck import (
     Attribution,
     bottleneck,
     bottlenecks,
-    critical_path,
     rates_during,
 )
+from railweave.framework.judging.critical_path import critical_path
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples
