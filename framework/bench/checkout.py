@@ -9,7 +9,7 @@ from railweave.framework.errors import NotInstalledError
 from railweave.framework.hookspecs import Benchmark
 from railweave.framework.registry import Registers
 
-NAMES = ("files", "health", "live", "packet", "report", "sweep")
+NAMES = ("files", "flows", "health", "live", "packet", "report", "sweep")
 """What `railweave bench` has in a checkout alone; there, `fluid` has all of its rows, too."""
 
 

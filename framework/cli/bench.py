@@ -53,8 +53,8 @@ class Benchmarks(click.Group):
 def bench() -> None:
     """Measure this machine. Figures are compared with a known baseline in the same run where there is one.
 
-    In a checkout also benchmarks of railweave itself, in tests/bench/: files, health, live, report, sweep,
-    and all rows of fluid.
+    In a checkout also benchmarks of railweave itself, in tests/bench/: files, flows, health, live, report,
+    sweep, and all rows of fluid.
     """
 
 

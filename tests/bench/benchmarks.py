@@ -45,6 +45,12 @@ def _fluid(rows: str, growth: bool, quick: bool, progress: Progress) -> Mapping[
     return fluid(rows, growth, quick, progress)
 
 
+def _flows(quick: bool, progress: Progress) -> Mapping[str, Any]:
+    from railweave.bench.flows import flows
+
+    return flows(quick, progress)
+
+
 def _packet(rows: str, quick: bool, progress: Progress) -> Mapping[str, Any]:
     from railweave.bench.packet import packet
 
@@ -90,6 +96,12 @@ BENCHMARKS = {
         ),
     ),
     "fluid": OwnBenchmark(FLUID_SUMMARY, _fluid, FLUID),
+    "flows": OwnBenchmark(
+        "how much longer packets take than flows, by size of messages, transport and fabric, and what was "
+        "stated of it",
+        _flows,
+        (Parameter("quick", False, "bool", "two sizes, no latencies; no figures to quote"),),
+    ),
     "packet": OwnBenchmark(
         "processor seconds, packets over links a second and memory of the engine packet, up to 1,024 GPUs",
         _packet,

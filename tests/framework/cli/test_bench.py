@@ -101,6 +101,7 @@ def test_the_built_in_ones_use_the_same_hook() -> None:
         "bring-up",
         "datapaths",
         "files",
+        "flows",
         "fluid",
         "health",
         "install",
