@@ -124,7 +124,7 @@ def _by_fabric(cases: list[Apart]) -> list[dict[str, object]]:
             row = rows.setdefault(
                 (case.fabric, case.traffic), {"fabric": case.fabric, "traffic": case.traffic}
             )
-            row[size_text(case.message_bytes)] = 100 * case.measured, 100 * case.stated
+            row[size_text(case.message_bytes)] = _percent(case.measured), _percent(case.stated)
     return list(rows.values())
 
 
@@ -135,10 +135,14 @@ def _by_transport(cases: list[Apart]) -> list[dict[str, object]]:
             (case.transport, case.latency_s), {"transport": case.transport, "latency_s": case.latency_s}
         )
         of_size = [
-            100 * (other.measured - other.stated)
+            _percent(other.measured - other.stated)
             for other in cases
             if (other.transport, other.latency_s, other.message_bytes)
             == (case.transport, case.latency_s, case.message_bytes)
         ]
         row[size_text(case.message_bytes)] = median(of_size), max(of_size, key=abs)
     return list(rows.values())
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 3)
