@@ -291,6 +291,7 @@ class Nodes:
         process = subprocess.Popen(
             [sys.executable, str(self._node), *words], cwd=self._node.parent, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD},
+            start_new_session=True,  # as local workers: the kernel shares processors out among sessions
         )  # fmt: skip
         self._processes.insert(place, process)
         assert process.stdout is not None
