@@ -55,11 +55,11 @@ def served(router: Router, rail_only: Build, torus: Build) -> list[Fabric]:
 
 
 def snapshots(fabric: Fabric, make: Make) -> Iterator[HealthSnapshot]:
-    """Healthy, then scores at random, then a few links down at random: some pairs may be cut off."""
-    rng = np.random.default_rng(fabric.n_links)
+    """Healthy, then scores at random where there are domains and rails, then a few links down at random: some
+    pairs may be cut off."""
+    rng, groups = np.random.default_rng(fabric.n_links), (fabric.group("domain"), fabric.group("rail"))
     yield HealthSnapshot.healthy(fabric)
-    for n_down in (0, 0, 1, 2, fabric.n_links // 6):
-        groups = (fabric.group("domain"), fabric.group("rail"))
+    for n_down in (*(0, 0) * any(groups), 1, 2, fabric.n_links // 6):
         scores = [rng.integers(1, 21, group.size) / 20 if group else None for group in groups]
         yield make(fabric, *scores, down=rng.choice(fabric.n_links, n_down, replace=False), margin=1.25)
 
