@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,17 @@ from railweave.framework.cli import main
 from railweave.framework.results.result import RunResult
 
 KEYS = {
-    "engine": "fluid", "domains": 4, "rails": 4, "size": "16M", "iterations": 8, "rate_scale": 6e-6,
+    "engine": "fluid", "domains": 4, "rails": 4, "size": "4M", "iterations": 8, "rate_scale": 6e-6,
     "faults": ["at=iter:1 degrade rail:1 to=20%"],
 }  # fmt: skip
 
 
+@cache
 def delayed(delay: str) -> RunResult:
     return rw.run(**KEYS, health={"control_delay": delay})
 
 
-@pytest.mark.parametrize("delay_us", [10, 30, 100])
+@pytest.mark.parametrize("delay_us", [10, 100])
 def test_the_answer_comes_later_by_exactly_the_delay(delay_us: int) -> None:
     (at_once,), (later,) = (result.faults for result in (delayed("0s"), delayed(f"{delay_us}us")))
     assert later.detected_s == at_once.detected_s
