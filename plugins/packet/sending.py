@@ -213,7 +213,7 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     path = s.path[q]
     packet["start"], packet["hops"] = path["start"], path["hops"]
     list_sent(s, q, i)
-    if pair["in_flight"] == 0:
+    if pair["in_flight"] == 0 and (copy == 0 or pair["probes"] == 0):  # the only packet, repeated, is silence
         pair["heard"] = now
     pair["active"] = now
     pair["in_flight"] += size

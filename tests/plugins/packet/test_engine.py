@@ -184,9 +184,15 @@ def test_adaptive_switches_leave_a_slow_link(registers: Registers) -> None:
     assert max(by_id[1], drawn[1], flowlets[1]) < 0.7 * turns[1]
 
 
-def test_a_cut_pair_fails_the_run(registers: Registers) -> None:
+@pytest.mark.parametrize("keys", [{}, {"size": "16K"}, {"size": "16K", "control": "swift"}])
+def test_a_cut_pair_fails_the_run(registers: Registers, keys: dict[str, Any]) -> None:
+    """Also one whose only packet is sent again and again."""
+    quiet = {
+        "feedback": False,
+        "health": {"interval": 10.0},
+    }  # a paced pair gives up after hours
     with pytest.raises(TransportError, match=r"stood still for .* packets are lost on links that are down"):
-        run(registers, topology="ring", nodes=4, faults=["at=iter:1 down link:g0->g1"], feedback=False)
+        run(registers, topology="ring", nodes=4, faults=["at=iter:1 down link:g0->g1"], **quiet, **keys)
 
 
 def test_pairs_whose_router_leaves_them_no_path_fail_the_run(registers: Registers) -> None:
