@@ -1,0 +1,82 @@
+"""Laws that the engine `packet` keeps within some per cent, with windows that hold no sender up: packets that
+meet in queues are served in an order, which flows do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from statistics import fmean
+
+from tests.laws import test_cutting, test_never_worse, test_relabelling, test_slow_is_not_worse_than_cut
+from tests.laws.blocks import Block, Case, Drawing
+from tests.laws.experiments import QUIET
+from tests.laws.packets import IDEAL, on_packets
+from tests.laws.runs import Outcome
+
+SHARES = {
+    "packets_renamed": 2,
+    "packets_with_a_cable_cut": 2,
+    "packets_slow_or_cut": 2,
+    "packets_with_feedback": 2,
+}
+RENAMED, WITHIN = 0.02, 0.03
+LEAST_PACKETS = 32
+"""Of a message: of fewer, the last ones are more than WITHIN of its time."""
+SEEDS = 5
+
+
+def drawn_renamed(drawing: Drawing) -> Case | None:
+    case = test_relabelling.drawn(drawing)
+    if case is None:
+        return None
+    return on_packets(replace(case, document={**case.document, **QUIET}), IDEAL, LEAST_PACKETS)
+
+
+def judge_names(case: Case, outcomes: Sequence[Outcome]) -> str | None:
+    """The mean of each iteration under both names."""
+    half = len(outcomes) // 2
+    if any(outcome.findings is None for outcome in outcomes):
+        return None
+    for i in range(test_relabelling.ITERATIONS):
+        s = [outcome.declared_s()[i] for outcome in outcomes]
+        one, other = fmean(s[:half]), fmean(s[half:])
+        if abs(other / one - 1) > RENAMED:
+            return f"iteration {i} takes {other / one:.3f} times as long under other names"
+    return None
+
+
+def drawn_cut(drawing: Drawing) -> Case | None:
+    return on_packets(test_cutting.drawn(drawing), IDEAL, LEAST_PACKETS)
+
+
+def drawn_slow(drawing: Drawing) -> Case | None:
+    return on_packets(test_slow_is_not_worse_than_cut.drawn(drawing), IDEAL, LEAST_PACKETS)
+
+
+def drawn_with_feedback(drawing: Drawing) -> Case | None:
+    return on_packets(test_never_worse.drawn(drawing), IDEAL, LEAST_PACKETS)
+
+
+def judge_feedback(case: Case, outcomes: Sequence[Outcome]) -> str | None:
+    without_s, with_s = (sum(outcome.seconds()[test_never_worse.FIRST :]) for outcome in outcomes)
+    if with_s <= (1 + WITHIN) * without_s:
+        return None
+    why = f"fails ({outcomes[1].failed})" if with_s == inf else f"takes {with_s:.4g} s since the fault"
+    return f"with {case.notes['mode']} the run {why}, without {without_s:.4g} s"
+
+
+def test_packets_renamed(block: Block) -> None:
+    block.check(drawn_renamed, judge_names)
+
+
+def test_packets_with_a_cable_cut(block: Block) -> None:
+    block.check(drawn_cut, test_cutting.judge)
+
+
+def test_packets_slow_or_cut(block: Block) -> None:
+    block.check(drawn_slow, test_slow_is_not_worse_than_cut.judge)
+
+
+def test_packets_with_feedback(block: Block) -> None:
+    block.check(drawn_with_feedback, judge_feedback)
