@@ -72,7 +72,7 @@ def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     one, other = outcomes
     if one.findings is None or other.findings is None:
         return None if bool(one.failed) == bool(other.failed) else "under one of both names the run fails"
-    if not _same_detours(case, one, other):
+    if not same_detours(case, one, other):
         return None
     for i, (a, b) in enumerate(zip(one.declared_s(), other.declared_s(), strict=True)):
         if abs(b / a - 1) > WITHIN:
@@ -82,7 +82,7 @@ def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     return _judge_scores(relabelling, one, other) or _judge_bottlenecks(relabelling, faulted, one, other)
 
 
-def _same_detours(case: Case, one: Outcome, other: Outcome) -> bool:
+def same_detours(case: Case, one: Outcome, other: Outcome) -> bool:
     """Which of several equal detours is taken may differ, and so may what else goes over it: the one over
     another domain, say, is by the lowest id. So may which of more paths than a router takes. Hierarchical
     collectives order their rings by coordinates: other pairs send, and then what is down is left out."""
