@@ -1,6 +1,8 @@
 """The lists of packets, linked through them: of a pair, those sent on each path, sent on paths that it has
 left, lost, and arrived but not acknowledged; and those that are free. In numba's subset of Python."""
 
+from typing import Any
+
 from railweave.plugins.packet.layout import FREE, LISTED, N_FREE, NONE, State
 
 
@@ -22,9 +24,8 @@ def release(s: State, i: int) -> None:
 
 
 # -- sent ----------------------------------------------------------------------------------------------
-def list_sent(s: State, q: int, i: int) -> None:
+def list_sent(s: State, path: Any, i: int) -> None:
     """A packet is the last one sent on a path."""
-    path = s.path[q]
     if path["head"] == NONE:
         path["head"] = i
     else:
@@ -52,9 +53,8 @@ def take_off(s: State, i: int) -> None:
     packet["flags"] &= ~LISTED
 
 
-def leave_path(s: State, p: int, q: int) -> None:
+def leave_path(s: State, pair: Any, path: Any) -> None:
     """What is under way on a path of a pair is on a path that it has left."""
-    path, pair = s.path[q], s.pair[p]
     i = head = path["head"]
     if head == NONE:
         return
@@ -67,9 +67,8 @@ def leave_path(s: State, p: int, q: int) -> None:
 
 
 # -- lost ----------------------------------------------------------------------------------------------
-def list_lost(s: State, p: int, i: int) -> None:
+def list_lost(s: State, pair: Any, i: int) -> None:
     """A packet is the last one that a pair has to send again."""
-    pair = s.pair[p]
     s.packet[i]["later"] = NONE
     if pair["lost_head"] == NONE:
         pair["lost_head"] = i
@@ -78,18 +77,16 @@ def list_lost(s: State, p: int, i: int) -> None:
     pair["lost_tail"] = i
 
 
-def drop_lost(s: State, p: int) -> None:
+def drop_lost(s: State, pair: Any) -> None:
     """The first one need not be sent again any more."""
-    pair = s.pair[p]
     i = pair["lost_head"]
     pair["lost_head"] = s.packet[i]["later"]
     release(s, i)
 
 
 # -- acknowledgements that are owed --------------------------------------------------------------------
-def owe(s: State, p: int, i: int) -> None:
+def owe(s: State, pair: Any, i: int) -> None:
     """A packet has arrived, and is acknowledged after those before it."""
-    pair = s.pair[p]
     s.packet[i]["next"] = NONE
     if pair["owed_head"] == NONE:
         pair["owed_head"] = i
@@ -99,9 +96,8 @@ def owe(s: State, p: int, i: int) -> None:
     pair["owed"] += 1
 
 
-def owe_again(s: State, p: int, first: int) -> None:
+def owe_again(s: State, pair: Any, first: int) -> None:
     """An acknowledgement of the list that `first` begins is lost; the next one makes up for it."""
-    pair = s.pair[p]
     last = first
     count = 1
     while s.packet[last]["next"] != NONE:
@@ -114,10 +110,9 @@ def owe_again(s: State, p: int, first: int) -> None:
     pair["owed"] += count
 
 
-def settle(s: State, p: int) -> int:
+def settle(pair: Any) -> int:
     """The list of what one acknowledgement acknowledges; nothing is owed then."""
-    pair = s.pair[p]
-    first = pair["owed_head"]
+    first: int = pair["owed_head"]
     pair["owed_head"] = pair["owed_tail"] = NONE
     pair["owed"] = 0
     return first

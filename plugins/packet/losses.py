@@ -83,7 +83,7 @@ def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
     if not current:
         release(s, i)
         return
-    list_lost(s, p, i)
+    list_lost(s, pair, i)
 
 
 def overtaken(s: State, call: Any, q: int, until: int, newest: int, now: int) -> None:

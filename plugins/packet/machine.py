@@ -40,7 +40,7 @@ VERSION = sha256(
 """Of the sources as they are imported: what they become while the process runs is not what it compiles."""
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
            "waiting_at", "mark", "arrives", "arrived", "taken", "heard", "list_sent", "owe",
-           "settle")  # fmt: skip
+           "settle", "list_lost", "drop_lost")  # fmt: skip
 REPLACED = ("addressed", "fetch", "lowest_bit")
 """By instructions (addresses.py)."""
 ARGUMENTS = 8

@@ -73,7 +73,7 @@ def vanish(s: State, i: int) -> None:
     """A packet does not get on. What a lost acknowledgement would have acknowledged, the next one does."""
     packet = s.packet[i]
     if packet["kind"] == ACK and packet["first"] != NONE:
-        owe_again(s, packet["pair"], packet["first"])
+        owe_again(s, s.pair[packet["pair"]], packet["first"])
     release(s, i)
 
 

@@ -132,9 +132,9 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
         release(s, i)
         return
     asks = ASKS if EXTRAS and packet["flags"] & TRIMMED else taken(s, call, i, now)
-    owe(s, p, i)
+    owe(s, pair, i)
     if asks or pair["owed"] >= pair["ack_every"]:
-        answer(s, i, settle(s, p), now)
+        answer(s, i, settle(pair), now)
 
 
 def taken(s: State, call: Any, i: int, now: int) -> int:

@@ -137,7 +137,7 @@ def resent(s: State, p: int) -> int:
         packet = s.packet[i]
         if packet["epoch"] == pair["epoch"] and s.got[pair["got"] + packet["number"]] != 2:
             return i
-        drop_lost(s, p)
+        drop_lost(s, pair)
     return NONE
 
 
@@ -177,7 +177,7 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
                 push(s, due, (TIMER << 60) | (p << 32) | PACED)
             return
         if old != NONE:
-            drop_lost(s, p)
+            drop_lost(s, pair)
             pair["again"] += 1
         else:
             pair["number"] += 1
@@ -212,7 +212,7 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     packet["path"] = q = way(s, call, p, e, now)
     path = s.path[q]
     packet["start"], packet["hops"] = path["start"], path["hops"]
-    list_sent(s, q, i)
+    list_sent(s, path, i)
     if pair["in_flight"] == 0 and (copy == 0 or pair["probes"] == 0):  # the only packet, repeated, is silence
         pair["heard"] = now
     pair["active"] = now

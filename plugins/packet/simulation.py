@@ -270,7 +270,7 @@ class Simulation:
         s = self.s
         first = int(s.pair[p]["first_path"])
         for q in range(first, first + int(s.pair[p]["paths"])):
-            leave_path(s, p, q)
+            leave_path(s, s.pair[p], s.path[q])
         if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
             s.pair[p]["probes"], s.pair[p]["active"] = 0, 0
 
