@@ -32,15 +32,15 @@ BUFFER_SOURCE = "75 us at the rates of its ports, as 12 MB for 32 x 40 Gb/s in D
 class Pauses:
     """Priority-based flow control (IEEE 802.1Qbb) of data. Bytes that an ingress port holds: above `xoff` its
     link is paused, down to `xon` it goes on, and `headroom` is the room above `xoff` for what is under way
-    until then (0: what that takes at most, where the frame waits for a packet, too). `response_s`: time until
-    a frame that has come is obeyed.
+    until then (None: what that takes at most, where the frame waits for a packet, too). `response_s`: time
+    until a frame that has come is obeyed.
 
     Raises ExperimentError where Xon lies above Xoff.
     """
 
     xoff: int
     xon: int
-    headroom: int = 0
+    headroom: int | None = None
     response_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -60,15 +60,15 @@ class Pauses:
         where the headroom is less than a pause needs, or Xoff and headroom are more than the room."""
         needs = needed(fabric, packet, self.response_s)
         worst = int(np.argmax(needs))
-        if 0 < self.headroom < needs[worst]:
+        if self.headroom is not None and self.headroom < needs[worst]:
             raise ExperimentError(
                 f"headroom {size_text(self.headroom)} is too small for {fabric.link_name(worst)}: until its "
                 f"sender has stopped, {size_text(int(needs[worst]))} arrive (twice the latency at its rate, "
                 "and two packets). Raise headroom, or leave it out."
             )
-        headrooms = (
-            np.full(len(needs), float(self.headroom)) if self.headroom else needs + behind(fabric, packet)
-        )
+        headrooms = needs + behind(fabric, packet)
+        if self.headroom is not None:
+            headrooms = np.full(len(needs), float(self.headroom))
         most = float(headrooms.max(initial=0.0))
         if 0 < room < self.xoff + most:
             raise ExperimentError(
@@ -88,7 +88,7 @@ def pauses_of(options: Mapping[str, object], packet: PacketFormat) -> Pauses | N
     return Pauses(
         int(str(xoff)),
         below if xon == "auto" else int(str(xon)),
-        0 if headroom == "auto" else int(str(headroom)),
+        None if headroom == "auto" else int(str(headroom)),
         float(str(options["response"])),
     )
 

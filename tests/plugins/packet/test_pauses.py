@@ -87,7 +87,7 @@ def test_frames_wait_for_the_packet_under_way() -> None:
     shifts = [Message(*pair, int(0.9 * FULL) - PACKET.HEADERS) for pair in ends[3:]]
     messages = [*shifts, *(Message(*pair, 20 * MTU) for pair in ends)]
     drops = []
-    for headroom in (0, int(needed(fabric, PACKET).max())):
+    for headroom in (None, int(needed(fabric, PACKET).max())):
         case = Case(
             fabric, between(fabric, paths), messages, lossless(Pauses(3 * FULL, FULL, headroom)),
             first_wait=10**9, timeout=10**9, most_wait=4 * 10**9,
