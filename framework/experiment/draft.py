@@ -12,6 +12,7 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError, FaultError, RailweaveError
 from railweave.framework.experiment.circuit_board import CircuitBoard
+from railweave.framework.experiment.control_calls import check_control
 from railweave.framework.experiment.defaults import choice_of, chooser_for
 from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.fault_targets import find_link
@@ -37,7 +38,7 @@ from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
-from railweave.framework.experiment.wants import chooses, refusals, unusable
+from railweave.framework.experiment.wants import chooses, controls, refusals, unusable
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
 from railweave.framework.hookspecs import (
@@ -92,6 +93,8 @@ class Draft:
             counts = np.unique(np.concatenate([np.diff(paths.pair_start) for paths in first]))
             tried_on = counts[counts > 0].tolist()
             self._guarded(("chooser",), check_chooser, request.chooser.name, plan.chooser, tried_on)
+        if controls(request):
+            self._guarded(("control",), check_control, request.control.name, plan.control)
         for job_plan in plan.jobs:
             chosen = job_plan.experiment
             if not chosen.program:

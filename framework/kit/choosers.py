@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.errors import blaming
+from railweave.framework.errors import PluginError, blaming
+from railweave.framework.experiment.control_calls import MOST_BYTES
 from railweave.framework.experiment.plugin_calls import no_path
 from railweave.framework.hookspecs import PathChooser
 from railweave.framework.kit.check_report import Outcome, Violation
 from railweave.framework.kit.subject import Subject
+from railweave.framework.solver.plugin_code import OF_CHOOSERS, plugin_code
 
-MOST_BYTES = 4096
-"""Bytes of the record of a pair at most: a simulator has one for each pair."""
 PACKETS = 400
 """Packets of one pair: each of 128 paths gets three."""
 PATHS = (1, 2, 3, 16, 128)
@@ -63,11 +63,13 @@ def _compiled(made: PathChooser, plain: Calls, name: str) -> Outcome:
     check = "equal bits compiled"
     if find_spec("numba") is None:
         return Outcome(check, "skipped", "numba is not installed: pip install 'railweave[fluid]'")
-    import numba
-
     different = list[Violation]()
+    records = dict.fromkeys(OF_CHOOSERS, made.state)
     with blaming(f"chooser {name}, compiled by numba"):
-        compiled = Calls(*(numba.njit(function) for function in plain))
+        try:
+            compiled = Calls(**plugin_code(f"chooser {name}", made, OF_CHOOSERS, records))
+        except PluginError as error:
+            return Outcome.of(check, [Violation.of("", error)], "")
         for n_paths in PATHS:
             if _run(made, plain, n_paths) != _run(made, compiled, n_paths):
                 different.append(Violation(f"{n_paths} paths", "compiled code chooses other paths"))

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from math import isfinite, isnan
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
+from railweave.framework.experiment.control_calls import ControlFunctions, out_of_bounds
 from railweave.framework.hookspecs import CongestionControl
 from railweave.framework.hookspecs.congestion import NEVER, OVERTAKEN
 from railweave.framework.kit.check_report import Broken
@@ -15,24 +15,6 @@ PICOSECONDS = 1e12
 """In a second."""
 BEGIN, SEND, ACKNOWLEDGE, NOTIFY, LOSE, WAKE = range(6)
 """What happens at a time."""
-ROUNDING = 1e-9
-"""Relative error of a rate that rounding explains."""
-
-
-class ControlFunctions(NamedTuple):
-    """The functions of a control, as they are or compiled."""
-
-    start: Callable[..., Any]
-    sent: Callable[..., Any]
-    acknowledged: Callable[..., Any]
-    notified: Callable[..., Any]
-    lost: Callable[..., Any]
-    woke: Callable[..., Any]
-    received: Callable[..., Any]
-
-    @classmethod
-    def of(cls, control: CongestionControl) -> "ControlFunctions":
-        return cls(*(getattr(control, name) for name in cls._fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +189,3 @@ class PortRun:
         if flow.s["wake"] < flow.wakes_at:
             flow.wakes_at = int(flow.s["wake"])
             self._at(flow.wakes_at, WAKE, flow)
-
-
-def out_of_bounds(s: Any, now: int, least: float, line: float) -> str:
-    """What is wrong with the three fields that are read; empty where they are right."""
-    window, rate, wake = float(s["window"]), float(s["rate"]), int(s["wake"])
-    if isnan(window) or window <= 0:
-        return f"window is {window}: it takes bytes above 0, or inf"
-    if not isfinite(rate) or not least * (1 - ROUNDING) <= rate <= line * (1 + ROUNDING):
-        return f"rate is {rate:.6g} bytes/s, outside {least:.6g} to {line:.6g}"
-    return f"wake is {wake} after woke() at {now}: it lies ahead, or is NEVER" if wake <= now else ""

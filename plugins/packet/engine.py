@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, NotInstalledError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.ramp import MARK_PARAMETERS, ramp_of
+from railweave.framework.experiment.wants import chooses, controls
 from railweave.framework.hookspecs import Callers, Engine, Estimate
 from railweave.framework.model import PacketFormat
 from railweave.framework.model.events import RunEvent
@@ -16,6 +18,7 @@ from railweave.framework.parameters import Parameter, Value
 from railweave.framework.parameters.units import size as size_text
 from railweave.framework.runs.computed import computed
 from railweave.plugins.packet.buffers import BUFFER_SOURCE, Buffers
+from railweave.plugins.packet.machine import called
 from railweave.plugins.packet.packet_run import PacketRun
 
 PROGRAM_BYTES, PAIR_BYTES, ENTRY_BYTES, HOP_BYTES, LINK_BYTES, PACKET_BYTES = (
@@ -180,7 +183,7 @@ class PacketEngine(Engine):
         those of acknowledgements.
         Memory: also a byte for each packet of the largest iteration, which says whether it arrived.
         Raises NotInstalledError without numba, ExperimentError where no packet fits into a queue, or buffers
-        are too small for pauses."""
+        are too small for pauses, PluginError for a chooser or control that cannot be compiled."""
         options = plan.experiment.engine.options
         if find_spec("numba") is None:
             raise NotInstalledError(
@@ -194,6 +197,7 @@ class PacketEngine(Engine):
                 "path_mtu."
             )
         check_buffers(plan)
+        functions_of(plan)
         events, kept, entries = 0.0, 0.0, 0
         hops = _mean_hops(plan)
         per_hop = 3 if plan.fabric.latency_s.any() else 2
@@ -211,6 +215,13 @@ class PacketEngine(Engine):
         memory = PROGRAM_BYTES + PAIR_BYTES * pairs + ENTRY_BYTES * entries + HOP_BYTES * in_paths
         memory += LINK_BYTES * plan.fabric.n_links + PACKET_BYTES * _in_flight(plan, pairs)
         return Estimate(memory + int(kept), START_S + events / EVENTS_PER_S, events=round(events))
+
+
+def functions_of(plan: Plan) -> Any:
+    """The chooser and the control of the user's, compiled (machine.py); a run then finds them compiled."""
+    asked = plan.experiment
+    chooser, control = plan.chooser if chooses(asked) else None, plan.control if controls(asked) else None
+    return called(chooser, control, (asked.chooser.name, asked.control.name))
 
 
 def check_buffers(plan: Plan) -> None:

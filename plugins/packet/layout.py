@@ -228,22 +228,23 @@ FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
 """At a place in a path: when a packet came last, and 1 + the path that it went on along, 0 before any."""
 
 (NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, OTHER_HOPS, DONE, ENDED, DEAD,
- WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, CHOOSER, CHOOSER_BYTES,
+ WRONG_CALL, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
  TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, SWITCHING, CREDIT, LATE, BUFFERS, SEARCHING, PATIENCE,
  DEADLOCK, TODAY, FAR, DAY, SHIFT, FREE_BLOCK, N_BLOCKS, FREEING, FAIR, DEPTHS) = range(50)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events to come; pairs that
 are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets so
-far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named no
-path of it; sizes; addresses and bytes of what choosers and congestion controls know of pairs, 0 where there
-is none; those of the pairs themselves; whether full queues trim; whether switches choose for packets,
-BY_PACKET or BY_FLOWLET, the gap between flowlets, and whether one of equal queues is drawn; whether packets
-are marked as they leave a queue; CUT_THROUGH or TOKEN_BUCKETS, of these what a bucket holds, as time, and
-what a packet needs at its destination; which buffers there are (PAUSED, SHARED); whether a search for
-deadlocks is to come, how long a link is paused before one, and 1 + a link of one; events in the heap of
-today, and in that of days beyond the calendar; today, as picoseconds shifted by SHIFT; the first free block,
-and how many there are; links that look into their queues at the end of the present time; whether pairs take
-turns in queues; from DEPTHS on, how many pauses of each depth there were."""
+far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser failed or
+named no path of it, or -1 - one whose congestion control failed; sizes; addresses and bytes of what choosers
+and congestion controls know of pairs, 0 where there is none; those of the pairs themselves; whether full
+queues trim; whether switches choose for packets, BY_PACKET or BY_FLOWLET, the gap between flowlets, and
+whether one of equal queues is drawn; whether packets are marked as they leave a queue; CUT_THROUGH or
+TOKEN_BUCKETS, of these what a bucket holds, as time, and what a packet needs at its destination; which
+buffers there are (PAUSED, SHARED); whether a search for deadlocks is to come, how long a link is paused
+before one, and 1 + a link of one; events in the heap of today, and in that of days beyond the calendar;
+today, as picoseconds shifted by SHIFT; the first free block, and how many there are; links that look into
+their queues at the end of the present time; whether pairs take turns in queues; from DEPTHS on, how many
+pauses of each depth there were."""
 NOTHING, AN_EVENT, AN_ARRIVAL, THIS_TIME = range(4)
 """What has a link look into its queues: no packet waits; an event for that; the arrival of the packet that it
 sends, if it is `instant`; the end of the present time."""
@@ -259,7 +260,7 @@ EXTRAS = True
 shared, or pairs take turns in queues: False in the code that is compiled for runs without, which is faster by
 what these tests cost (machine.py)."""
 REACHED, FULL, STOPPED, BUSY = range(4)
-"""Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD, WRONG_PATH and DEADLOCK;
+"""Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD, WRONG_CALL and DEADLOCK;
 enough events."""
 ROOM = 256
 """Free packets, free blocks, and events that have a place, which a step needs at most."""

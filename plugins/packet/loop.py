@@ -25,7 +25,7 @@ from railweave.plugins.packet.layout import (
     ROOM,
     STOPPED,
     TODAY,
-    WRONG_PATH,
+    WRONG_CALL,
     State,
 )
 from railweave.plugins.packet.losses import timer
@@ -46,7 +46,7 @@ def run(state: State, until: int, events: int, call: Any) -> int:
     s = addressed(state)
     g = state.globals
     while True:
-        if g[ENDED] or g[DEAD] or g[WRONG_PATH] or (EXTRAS and g[DEADLOCK]):
+        if g[ENDED] or g[DEAD] or g[WRONG_CALL] or (EXTRAS and g[DEADLOCK]):
             return STOPPED
         if g[N_FREE] < ROOM or g[N_BLOCKS] < ROOM or g[N_EVENTS] + ROOM > len(state.events):
             return FULL

@@ -16,6 +16,7 @@ from railweave.plugins.packet.layout import (
     MTU,
     NEVER,
     NONE,
+    WRONG_CALL,
     State,
 )
 from railweave.plugins.packet.lists import list_lost, release, take_off
@@ -53,7 +54,8 @@ def acknowledge(s: State, call: Any, i: int, now: int) -> None:
     k = packet["path"] - pair["first_path"]
     if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
         marked = packet["flags"] & MARKED
-        call(PATH_HEARD, chooser_of(s, p), 0, now, k, marked, now - packet["sent"], 0)
+        if call(PATH_HEARD, chooser_of(s, p), 0, now, k, marked, now - packet["sent"], 0) < 0:
+            s.globals[WRONG_CALL] = p + 1
     pair["newest"] = max(pair["newest"], packet["sent"])
 
 
@@ -76,8 +78,9 @@ def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
         s.counts[packet["path"]]["known"] += 1
         s.counts[packet["path"]]["lost"] += 1
     k = packet["path"] - pair["first_path"]
-    if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
-        call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0)
+    chooses = s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]
+    if chooses and call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0) < 0:
+        s.globals[WRONG_CALL] = p + 1
     control(s, call, GONE, p, now, packet["full"], TIMEOUT if why == PROBED else why, 0, 0)
     look(s, p)
     if not current:

@@ -5,12 +5,13 @@ from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from railweave.framework.errors import NotInstalledError
 from railweave.framework.hookspecs import CongestionControl, PathChooser
+from railweave.framework.solver.plugin_code import OF_CHOOSERS, OF_CONTROLS, plugin_code
 from railweave.plugins.packet import (
     calendar,
     layout,
@@ -47,8 +48,8 @@ ARGUMENTS = 8
 """Of any compiled call, 64 bits each; those that a call does not have are 0."""
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""
-CHOOSING = ("use_paths", "choose", "acknowledged", "lost")
-CONTROLLING = ("sent", "acknowledged", "notified", "lost", "woke", "received")
+FAILED = -1
+"""Answered in place of a function of a plugin that fails or sets what cannot be."""
 NO_RECORD = np.dtype([("none", np.int64)])
 """Of receivers that have no say."""
 
@@ -106,26 +107,33 @@ def _record_at(record: Any) -> Any:
     return at
 
 
-def called(chooser: PathChooser | None, control: CongestionControl | None) -> Any:
-    """The functions of a chooser and of a congestion control behind the one address that the loop calls:
-    call(what, address of what is known of the pair, address of the pair, now, ...) (sending.py). Without
-    both: one that is never called."""
-    choosing = None if chooser is None else Functions.of(chooser, CHOOSING, chooser.state)
-    controlling = None
+def called(
+    chooser: PathChooser | None, control: CongestionControl | None, names: tuple[str, str] = ("", "")
+) -> Any:
+    """The functions of a chooser and of a congestion control, which are registered as `names`, behind the one
+    address that the loop calls: call(what, address of what is known of the pair, address of the pair, now,
+    ...) (sending.py). It gives FAILED where a function does. Without both: one that is never called.
+
+    Raises PluginError for a function that does not compile or allocates memory.
+    """
+    choosing = controlling = None
+    if chooser is not None:
+        records = dict.fromkeys(OF_CHOOSERS, chooser.state)
+        code = plugin_code(f"chooser {names[0]}", chooser, OF_CHOOSERS, records)
+        choosing = Functions(tuple(code.values()), (chooser.state,))
     if control is not None:
-        controlling = Functions.of(control, CONTROLLING, control.state, control.receiver or NO_RECORD)
+        far = control.receiver or NO_RECORD
+        records = {**dict.fromkeys(OF_CONTROLS, control.state), "received": far}
+        code = plugin_code(f"congestion-control {names[1]}", control, OF_CONTROLS, records)
+        controlling = Functions(tuple(code.values()), (control.state, far))
     return _called(choosing, controlling)
 
 
 class Functions(NamedTuple):
-    """Functions of a plugin in the order of their names, and its records; equal ones are compiled once."""
+    """Compiled functions of a plugin in the order of their names, and its records."""
 
-    functions: tuple[Callable[..., Any], ...]
+    code: tuple[Callable[..., Any], ...]
     records: tuple[np.dtype[Any], ...]
-
-    @classmethod
-    def of(cls, plugin: object, names: tuple[str, ...], *records: np.dtype[Any]) -> Self:
-        return cls(tuple(getattr(plugin, name) for name in names), records)
 
 
 @lru_cache(maxsize=16)
@@ -138,12 +146,18 @@ def _called(choosing: Functions | None, controlling: Functions | None) -> Any:
         return numba.cfunc(signature, cache=True)(_nothing)
     paths = numba.njit(_nothing if choosing is None else _chooser_call(choosing))
     rates = numba.njit(_nothing if controlling is None else _control_call(controlling))
-    last = sending.PATH_LOST
+    last, failed = sending.PATH_LOST, FAILED
 
     def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
-        if what <= last:
-            return paths(what, address, out, now, a, b, c, d)
-        return rates(what, address, out, now, a, b, c, d)
+        answer = failed
+        try:
+            if what <= last:
+                answer = paths(what, address, out, now, a, b, c, d)
+            else:
+                answer = rates(what, address, out, now, a, b, c, d)
+        except Exception:  # noqa: BLE001 (numba knows no other; the model names the plugin)
+            answer = failed
+        return answer
 
     return numba.cfunc(signature)(call)
 
@@ -153,7 +167,7 @@ def _chooser_call(plugin: Functions) -> Any:
     from numba import carray, types
 
     record, share = _record_at(numba.from_dtype(plugin.records[0])), _record_at(types.float64)
-    use_paths, choose, acknowledged, lost = map(numba.njit, plugin.functions)
+    use_paths, choose, acknowledged, lost = plugin.code
     _use_paths, _choose, _heard = sending.USE_PATHS, sending.CHOOSE, sending.PATH_HEARD
 
     def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
@@ -177,10 +191,11 @@ def _control_call(plugin: Functions) -> Any:
 
     record, receiver = (_record_at(numba.from_dtype(dtype)) for dtype in plugin.records)
     fields = _record_at(numba.from_dtype(SET))
-    sent, acknowledged, notified, lost, woke, received = map(numba.njit, plugin.functions)
-    _sent, _heard, _notified, _gone, _received = (
-        sending.SENT, sending.HEARD, sending.NOTIFIED, sending.GONE, sending.RECEIVED,
+    _, sent, acknowledged, notified, lost, woke, received = plugin.code
+    _sent, _heard, _notified, _gone, _woke, _received = (
+        sending.SENT, sending.HEARD, sending.NOTIFIED, sending.GONE, sending.WOKE, sending.RECEIVED,
     )  # fmt: skip
+    failed = FAILED
 
     def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
         if what == _received:
@@ -198,6 +213,8 @@ def _control_call(plugin: Functions) -> Any:
             woke(s, now)
         pair = carray(fields(out), 1)[0]
         pair["window"], pair["rate"], pair["wake"] = s["window"], s["rate"], s["wake"]
+        if not (s["window"] > 0.0 and s["rate"] > 0.0) or (what == _woke and s["wake"] <= now):
+            return np.int64(failed)
         return np.int64(0)
 
     return call

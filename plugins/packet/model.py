@@ -163,7 +163,8 @@ class Model:
         every = np.rint(each / np.maximum(senders.acks, each / MOST_ACKNOWLEDGED)).astype(np.int64)
         self.sim.allow(job, window + slack, Waits(*in_ps), every)
         if self._controlled:
-            self.sim.control(job, links_of(plan.fabric, paths, plan.packet), which)
+            with blaming(f"congestion-control {plan.experiment.control.name}: start()"):
+                self.sim.control(job, links_of(plan.fabric, paths, plan.packet), which)
 
     @property
     def described(self) -> str:
@@ -223,13 +224,8 @@ class Model:
 
     def _look_for_failures(self) -> None:
         g, pair = self.sim.s.globals, self.sim.s.pair
-        if wrong := int(g[layout.WRONG_PATH]):
-            chooser, name = self.plan.chooser, self.plan.experiment.chooser.name
-            n = int(pair[wrong - 1]["paths"])
-            raise PluginError(
-                f"chooser {name}: choose() at {defined_at(chooser.choose)} gives a path that is none of "
-                f"0..{n - 1}."
-            )
+        if wrong := int(g[layout.WRONG_CALL]):
+            raise self._wrong_call(wrong)
         dead = int(g[layout.DEAD])
         if (g[layout.DEADLOCK] or dead) and (deadlock := deadlock_of(self.sim.s)) is not None:
             self._deadlocks.update(dict.fromkeys(deadlock.jobs - self._deadlocks.keys(), deadlock))
@@ -238,6 +234,24 @@ class Model:
             g[layout.DEAD] = 0
             pair[dead - 1]["dead_after"] = NEVER
             self._given_up.setdefault(int(pair[dead - 1]["job"]), []).append(dead - 1)
+
+    def _wrong_call(self, wrong: int) -> PluginError:
+        """What a plugin did that the loop ended for (layout.WRONG_CALL)."""
+        plan, pair = self.plan, self.sim.s.pair
+        if wrong > 0:
+            name, place = plan.experiment.chooser.name, defined_at(plan.chooser.choose)
+            most = int(pair[wrong - 1]["paths"]) - 1
+            return PluginError(
+                f"chooser {name}: choose() at {place} gives a path that is none of 0..{most}, or another "
+                f"function fails. `railweave plugin check {name}` tries them."
+            )
+        name, place = plan.experiment.control.name, defined_at(plan.control)
+        known = self.sim.controlled[-1 - wrong]
+        return PluginError(
+            f"congestion-control {name} at {place}: {self.sim.now / PICOSECONDS:.4g} s after the beginning "
+            f"(declared) a function fails, or sets what cannot be: window {known['window']:.6g} bytes, rate "
+            f"{known['rate']:.6g} bytes/s, wake {known['wake']}. `railweave plugin check {name}` tries them."
+        )
 
     def failure(self, job: int) -> TransportError | None:
         """Why a job has failed whose pairs have given up; None if it has not."""

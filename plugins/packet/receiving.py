@@ -26,6 +26,7 @@ from railweave.plugins.packet.layout import (
     RECEIVER,
     RECEIVER_BYTES,
     TRIMMED,
+    WRONG_CALL,
     State,
 )
 from railweave.plugins.packet.lists import new_packet, owe, release, settle
@@ -144,8 +145,11 @@ def taken(s: State, call: Any, i: int, now: int) -> int:
     pair = s.pair[p]
     if g[RECEIVER] != 0:
         known, marked = g[RECEIVER] + p * g[RECEIVER_BYTES], packet["flags"] & MARKED
-        if call(RECEIVED, known, 0, now, packet["size"], marked, 0, 0):
+        asked = call(RECEIVED, known, 0, now, packet["size"], marked, 0, 0)
+        if asked > 0:
             answer(s, i, NONE, now)
+        elif asked < 0:
+            g[WRONG_CALL] = -1 - p
     late = pair["beyond"] - 1 - packet["number"]
     if late < 0:
         pair["beyond"] = packet["number"] + 1

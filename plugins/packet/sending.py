@@ -24,7 +24,7 @@ from railweave.plugins.packet.layout import (
     PAIR_BASE,
     PAIR_BYTES,
     SHARES,
-    WRONG_PATH,
+    WRONG_CALL,
     State,
 )
 from railweave.plugins.packet.lists import drop_lost, list_sent, new_packet
@@ -77,7 +77,7 @@ def chosen(s: State, call: Any, p: int, now: int) -> int:
     shares = s.globals[SHARES] + 8 * first
     k = call(CHOOSE, chooser_of(s, p), 0, now, np.int64(bits), shares, n, 0)
     if k < 0 or k >= n:
-        s.globals[WRONG_PATH] = p + 1
+        s.globals[WRONG_CALL] = p + 1
         return first
     return first + k
 
@@ -88,7 +88,9 @@ def control(s: State, call: Any, what: int, p: int, now: int, a: int, b: int, c:
     if g[CONTROL] == 0:
         return
     out = g[PAIR_BASE] + p * g[PAIR_BYTES]
-    call(what, g[CONTROL] + p * g[CONTROL_BYTES], out, now, a, b, c, d)
+    if call(what, g[CONTROL] + p * g[CONTROL_BYTES], out, now, a, b, c, d) < 0:
+        g[WRONG_CALL] = -1 - p
+        return
     pair = s.pair[p]
     if pair["wake"] < pair["woken"]:
         pair["woken"] = max(pair["wake"], now)
@@ -186,7 +188,7 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
                 pair["done"] = 0
                 pair["message"] += 1
         launch(s, call, p, e, number, copy, size, now)
-        if s.globals[WRONG_PATH]:
+        if s.globals[WRONG_CALL]:
             return
     look(s, p)
 

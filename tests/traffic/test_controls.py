@@ -31,7 +31,7 @@ def started(control: Any, now: int = 0) -> Any:
 @pytest.mark.parametrize("name", ["window", "dcqcn", "swift", "nscc"])
 def test_it_passes_the_checks(name: str) -> None:
     report = check_plugin("congestion-control", name, load_plugins())
-    assert report.passed and len(report.outcomes) == 8, report.text()
+    assert report.passed and len(report.outcomes) == 9, report.text()
 
 
 def test_engines_without_packets_refuse_all_but_window() -> None:
