@@ -181,7 +181,7 @@ def compare_engines(
 ) -> Agreement:
     """Run one experiment on two engines, `repeat` times, the second at the rate scale of the first, and say
     how far apart they are. `engines`: two names; by default the lab's and the one that predicts it; options
-    of an engine are for those that have them. `out`: a directory in which every run leaves its own;
+    of an engine go to the engines that have them. `out`: a directory in which every run leaves its own;
     `on_event`: of the first engine.
 
     >>> rw.compare_engines(domains=2, rails=2, size="64K").verdicts  # doctest: +SKIP

@@ -4,8 +4,8 @@
 the lab's health loop goes on meanwhile. Orders: open {flows, packets}, run {mode, pps, seconds}; each is
 answered, the second with the fields of a Trial.
 
-Two modes. RECEIVED: a message of so many packets is moved from memory to memory, over and over, and the
-receiver looks no further. COUNTED: one packet, which stays in the processor's caches, is sent over and over,
+Two modes. RECEIVED: a message of `packets` is moved from memory to memory, over and over, and the receiver
+looks no further. COUNTED: one packet, which stays in the processor's caches, is sent over and over,
 and the kernel counts it at the receiver, in a socket that is never read, which shows what the switches alone
 can carry.
 """
@@ -126,12 +126,12 @@ class _MessageRing:
         self._at = 0
 
     def next(self, most: int) -> tuple[ctypes.c_void_p, int]:
-        """Where the next ones are, and how many follow each other there, at most so many."""
+        """Where the next ones are, and how many follow each other there, `most` at most."""
         at = ctypes.addressof(self._headers) + self._at * ctypes.sizeof(MMsgHdr)
         return ctypes.c_void_p(at), min(most, self._count - self._at)
 
     def advance(self, taken: int) -> None:
-        """Go on after so many."""
+        """Go on behind the `taken` next ones."""
         self._at = (self._at + taken) % self._count
 
 

@@ -119,11 +119,11 @@ def check_control(name: str, control: CongestionControl) -> None:
     """Call a control as it may be called in a run. Raises PluginError, with file and line, for a record that
     is none, for what it raises, a division by zero, an overflow, and what leaves its bounds."""
     with blaming(f"congestion-control {name}"):
-        why = no_record(control)
-        try:
-            with np.errstate(divide="raise", over="raise", invalid="raise"):
-                why or scripted(control, ControlFunctions.of(control))
-        except PluginError as error:
-            why = str(error)
+        if not (why := no_record(control)):
+            try:
+                with np.errstate(divide="raise", over="raise", invalid="raise"):
+                    scripted(control, ControlFunctions.of(control))
+            except PluginError as error:
+                why = str(error)
     if why:
         raise PluginError(f"congestion-control {name} at {defined_at(control)}: {why}.")

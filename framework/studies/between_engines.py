@@ -66,7 +66,7 @@ def cases_on_engines(
     repeat: int = 1,
 ) -> Sweep:
     """The sweep of experiments, as keys by name, on several engines; keys in `changed` win, options of an
-    engine (`keys_by_engine`) with those that have them. Raises InputError for one that none has."""
+    engine (`keys_by_engine`) go to the engines that have them. Raises InputError for one that none has."""
     by_engine = keys_by_engine(changed, engines, registers)
     common = {key: value for key, value in changed.items() if not key.startswith(OPTION)}
     own = {name: [key for key in keys if key.startswith(OPTION)] for name, keys in by_engine.items()}
