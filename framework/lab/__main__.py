@@ -31,6 +31,7 @@ def main() -> int:
     channel, task_name = Channel.from_fd(int(sys.argv[1])), sys.argv[2]
     message = channel.receive()
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
+    os.environ.pop("SETUPTOOLS_USE_DISTUTILS", None)  # of this process (plugin.py), not of those it starts
     threading.Thread(target=_end_with, args=[channel], daemon=True).start()
     task = import_module(TASKS.get(task_name, task_name)).task
     try:

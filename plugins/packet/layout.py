@@ -239,7 +239,7 @@ named no path of it, or -1 - one whose congestion control failed; sizes; address
 and congestion controls know of pairs, 0 where there is none; those of the pairs themselves; whether full
 queues trim; whether switches choose for packets, BY_PACKET or BY_FLOWLET, the gap between flowlets, and
 whether one of equal queues is drawn; whether packets are marked as they leave a queue; CUT_THROUGH or
-TOKEN_BUCKETS, of these what a bucket holds, as time, and what a packet needs at its destination; which
+TOKEN_BUCKETS, of these what a bucket holds, as time, and what a packet needs at a switch on average; which
 buffers there are (PAUSED, SHARED); whether a search for deadlocks is to come, how long a link is paused
 before one, and 1 + a link of one; events in the heap of today, and in that of days beyond the calendar;
 today, as picoseconds shifted by SHIFT; the first free block, and how many there are; links that look into
@@ -279,10 +279,11 @@ class State(NamedTuple):
     `looks`, `ready`: rings; `freeing`: links (FREEING); `left`: entries of each job that are not over;
     `events`, `far`: heaps of what is to come today and beyond the calendar, `bucket`, `used`: of its days the
     first block, and, 32 in a word, whether there is one (calendar.py); `flowlet`: of hops, where switches
-    choose by flowlet; `turn`: of packets, and `turns`: of links the one that it serves (FAIR); `faulty`: of
-    links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as the choosers see them;
-    `counts`: of paths, empty where nobody wants them. `port`: of links, where ports count what they hold
-    (BUFFERS); `memory`: of nodes, where their ports share it."""
+    choose by flowlet; `turn`: of packets, and `turns`: of links the one that it serves (FAIR); `reached`: of
+    links, when the last packet comes to the far end (LATE); `faulty`: of links, 1 of those that are down,
+    lose or spoil packets; `shares`: of paths, as the choosers see them; `counts`: of paths, empty where
+    nobody wants them. `port`: of links, where ports count what they hold (BUFFERS); `memory`: of nodes, where
+    their ports share it."""
 
     packet: Records
     link: Records
@@ -307,6 +308,7 @@ class State(NamedTuple):
     flowlet: Records
     turn: Int64
     turns: Int64
+    reached: Int64
     counts: Records
     port: Records
     memory: Records

@@ -1,5 +1,7 @@
 """Links and their queues, in numba's subset of Python (machine.py)."""
 
+import math
+
 import numpy as np
 
 from railweave.plugins.packet.calendar import ARRIVES, FREES, push
@@ -32,7 +34,7 @@ from railweave.plugins.packet.layout import (
 )
 from railweave.plugins.packet.lists import owe_again, release
 
-MARKING, LOSING, SPOILING, CHOOSING, STEERING = range(1, 6)
+MARKING, LOSING, SPOILING, CHOOSING, STEERING, CROSSING = range(1, 7)
 """What draws are for."""
 UNIT = 2.0**-53
 """From 53 random bits to [0, 1)."""
@@ -94,8 +96,22 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
         s.globals[HOPS] += 1
     else:
         s.globals[OTHER_HOPS] += 1
-    onward = cut(s, i, at, now) if EXTRAS and s.globals[SWITCHING] else end
-    push(s, onward + link["latency"], ((ARRIVES + packet["kind"]) << 60) | (at << 32) | i)
+    comes = (cut(s, i, at, now) if EXTRAS and s.globals[SWITCHING] else end) + link["latency"]
+    if EXTRAS and s.globals[LATE]:
+        comes = s.reached[at] = max(comes + lateness(s, i), s.reached[at] + 1)
+    push(s, comes, ((ARRIVES + packet["kind"]) << 60) | (at << 32) | i)
+
+
+def lateness(s: State, i: int) -> int:
+    """What the far end of a link takes for a packet, a switch or, for twice as long, a GPU: exponential, as is
+    the wait for a processor that others use too. Packets of a link keep their order."""
+    packet = s.packet[i]
+    trimmed = packet["flags"] & TRIMMED
+    last = packet["hop"] == (packet["hops"] - 1 if packet["kind"] == DATA or trimmed else 0)
+    key, which = s.pair[packet["pair"]]["key"], packet["hop"] | trimmed << 6
+    number = 2 * packet["number"] + packet["kind"]
+    wait = -math.log(1.0 - chance(key, CROSSING, number, packet["copy"], which)) * s.globals[LATE]
+    return int((2 if last else 1) * wait + 0.5)
 
 
 def cut(s: State, i: int, at: int, now: int) -> int:
@@ -105,7 +121,7 @@ def cut(s: State, i: int, at: int, now: int) -> int:
     forward, hop = packet["kind"] == DATA or packet["flags"] & TRIMMED != 0, packet["hop"]
     last = hop == (packet["hops"] - 1 if forward else 0)
     if s.globals[SWITCHING] == TOKEN_BUCKETS:
-        return now + s.globals[LATE] if last else now
+        return now
     if last:
         return s.link[at]["busy"]
     onward = s.hops[packet["start"] + hop + 1] if forward else s.hops[packet["start"] + hop - 1] ^ 1

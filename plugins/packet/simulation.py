@@ -75,7 +75,8 @@ class Settings:
     behind a packet that leaves; `cut_through`: whether switches begin to send a packet once HEAD_BYTES are
     there, on links no faster than it came on; `credit`: what a link may send at once after it was idle, as
     picoseconds, where links are token buckets, which a packet leaves at once (None: they are not), and
-    `late`: picoseconds that a packet then needs at each switch, its destination's included; `ack_every`:
+    `late`: picoseconds that a packet then needs at each switch on average, its destination's included, as
+    drawn; `ack_every`:
     packets per acknowledgement at most, 0: as `allow` says; `in_turn`: whether a NIC fetches the packets of
     its pairs in turn, instead of queuing what their windows allow; `fair`: whether the pairs whose data waits
     for a link take turns; `buffers`: those of switches."""
@@ -155,7 +156,7 @@ class Simulation:
             np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(0, EVENT),
             np.full(layout.DAYS, NONE, np.int32), np.zeros(layout.DAYS // 32, np.int64), np.zeros(0, BLOCK),
             np.zeros(fabric.n_links, np.uint8), np.zeros(0),
-            np.zeros(0, FLOWLET), np.zeros(0, np.int64), np.zeros(fabric.n_links, np.int64),
+            np.zeros(0, FLOWLET), np.zeros(0, np.int64), *np.zeros((2, fabric.n_links), np.int64),
             np.zeros(0, COUNT),
             *settings.buffers.records(fabric, packet), np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
@@ -174,7 +175,7 @@ class Simulation:
     def _links(self, fabric: Fabric) -> Any:
         links, settings = in_lines(fabric.n_links, LINK), self._settings
         links["ps_per_byte"] = 8 * PICOSECONDS / fabric.capacity_bps
-        links["latency"] = np.rint(fabric.latency_s * PICOSECONDS) + settings.late
+        links["latency"] = np.rint(fabric.latency_s * PICOSECONDS)
         links["instant"] = (links["latency"] == 0) & (not settings.extras)
         links["head"] = links["tail"] = NONE
         links["busy"] = -1 - (settings.credit or 0)  # before the start, and buckets are full
@@ -228,6 +229,7 @@ class Simulation:
                 key_of(self._settings.seed, job, *ends)
                 for ends in zip(src.tolist(), dst.tolist(), strict=True)
             ]
+        self._keys = pair["key"].copy()
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(self, job: int, batch: PathBatch, which: Bool | None = None) -> None:
@@ -334,7 +336,9 @@ class Simulation:
         )
         pair["messages"], pair["messages_end"] = messages.start[:-1] + first, messages.start[1:] + first
         pair["message"], pair["done"], pair["number"] = pair["messages"], 0, 0
+        before = int(pair["epoch"].max(initial=0))
         pair["epoch"] += 1
+        pair["key"] = self._keys[pairs] ^ np.uint64(mixed(_GOLDEN * before))  # no iteration draws as another
         pair["calls"] = 0
         for name in COUNTED:
             pair[name] = 0

@@ -56,14 +56,32 @@ def test_packets_over_hops(hops: int, packets: int) -> None:
 @pytest.mark.parametrize("credit", [0, 30_000])
 def test_packets_over_token_buckets(hops: int, packets: int, credit: int) -> None:
     """Each packet leaves a link once those before it are paid for, less what the bucket held, and is then at
-    the next switch at once, after the time that this takes."""
+    the next switch at once."""
     fabric, links = line(hops)
-    settings = Settings(credit=credit, late=500)
+    settings = Settings(credit=credit)
     message = [Message(0, hops, packets * MTU)]
     _, end = Case(fabric, between(fabric, {(0, hops): [links]}), message, settings).run()
     sizes = packet_sizes(packets * MTU)
     paid = sum(ps(fabric, links[0], size) for size in sizes[:-1]) - credit
-    assert end[0] == max(0, paid) + hops * 1_000_000 + (hops + 1) * 500
+    assert end[0] == max(0, paid) + hops * 1_000_000
+
+
+@pytest.mark.parametrize("hops", [1, 3])
+def test_packets_that_switches_delay(hops: int) -> None:
+    """Exponential at each switch, and twice that at the last one and its GPU: of 400 packets alone the mean
+    is the sum of the means, and the variance that of the squares, both within four standard errors."""
+    fabric, links = line(hops)
+    paths, late, n = between(fabric, {(0, hops): [links]}), 50_000, 400
+    took = []
+    for seed in range(n):
+        _, end = Case(fabric, paths, [Message(0, hops, 1)], Settings(credit=0, late=late, seed=seed)).run()
+        took.append((int(end[0]) - hops * 1_000_000) / late)
+    means = np.array([1] * (hops - 1) + [2])
+    variance = (means**2).sum()
+    assert min(took) >= 0
+    assert abs(np.mean(took) - means.sum()) < 4 * np.sqrt(variance / n)
+    fourth = (6 * means**4).sum() / variance**2  # excess of the kurtosis
+    assert abs(np.var(took) / variance - 1) < 4 * np.sqrt((2 + fourth) / n)
 
 
 def test_a_slower_link_in_the_middle() -> None:

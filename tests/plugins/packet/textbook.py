@@ -5,6 +5,7 @@ of the engine; only the draws are shared, since equal ones are compared."""
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from railweave.plugins.packet.layout import BY_PACKET
-from railweave.plugins.packet.queues import LOSING, MARKING, STEERING, chance, draw, mixed
+from railweave.plugins.packet.queues import CROSSING, LOSING, MARKING, STEERING, chance, draw, mixed
 from railweave.plugins.packet.simulation import key_of
 from tests.plugins.packet.cases import PACKET, Case, packet_sizes, ps
 
@@ -67,7 +68,8 @@ class Link:
         self.sending = 0
         self.ends = -1 - (sim.case.settings.credit or 0)
         self.sent = self.drops = self.lost = self.marked = self.trimmed = 0
-        self.latency = round(sim.case.fabric.latency_s[number] * 1e12) + sim.case.settings.late
+        self.latency = round(sim.case.fabric.latency_s[number] * 1e12)
+        self.reached = 0
         self.loss = sim.case.loss[number] if len(sim.case.loss) else 0.0
         self.paused = self.asked = self.woken = False
         self.node = int(sim.case.fabric.link_dst[number])
@@ -154,6 +156,8 @@ class Link:
             self.mark(packet, sum(behind.wire for behind in self.queues[DATA] if not behind.own))
         self.sim.at(self.ends, FREES, self.number, 0, self.next)
         arrival = self.leaves(packet) + self.latency
+        if self.sim.case.settings.late:
+            arrival = self.reached = max(self.reached + 1, arrival + self.lateness(packet))
         self.sim.at(arrival, packet.priority, self.number, 0, lambda: self.sim.arrives(packet, self))
 
     def leaves(self, packet: Packet) -> int:
@@ -161,8 +165,7 @@ class Link:
         Token buckets: at once, and the destination takes time as well."""
         settings = self.sim.case.settings
         if settings.credit is not None:
-            last = packet.hop == (0 if packet.kind == ACK else len(packet.path) - 1)
-            return self.sim.now + settings.late * last
+            return self.sim.now
         if not settings.cut_through:
             return self.ends
         fabric, path, hop = self.sim.case.fabric, packet.path, packet.hop
@@ -170,6 +173,12 @@ class Link:
         if not onward or fabric.capacity_bps[onward[0]] > fabric.capacity_bps[self.number]:
             return self.ends
         return self.sim.now + ps(fabric, self.number, min(HEAD, packet.wire))
+
+    def lateness(self, packet: Packet) -> int:
+        """Exponential, of the mean that is given for a switch, and twice that for the last one and a GPU."""
+        last = packet.hop == (0 if packet.kind == ACK else len(packet.path) - 1)
+        drawn = self.sim.drawn(CROSSING, packet, 2 * packet.number + packet.priority)
+        return round(-math.log(1 - drawn) * self.sim.case.settings.late * (1 + last))
 
     def has_room(self, packet: Packet, out: Link) -> bool:
         """For a packet that has come over this link and goes over another."""
