@@ -280,7 +280,8 @@ class State(NamedTuple):
     `events`, `far`: heaps of what is to come today and beyond the calendar, `bucket`, `used`: of its days the
     first block, and, 32 in a word, whether there is one (calendar.py); `flowlet`: of hops, where switches
     choose by flowlet; `turn`: of packets, and `turns`: of links the one that it serves (FAIR); `reached`: of
-    links, when the last packet comes to the far end (LATE); `faulty`: of links, 1 of those that are down,
+    links, when the last packet comes to the far end (LATE); `ways`: of links, what packets that they were the
+    first or the last of have taken of late, at most; `faulty`: of links, 1 of those that are down,
     lose or spoil packets; `shares`: of paths, as the choosers see them; `counts`: of paths, empty where
     nobody wants them. `port`: of links, where ports count what they hold (BUFFERS); `memory`: of nodes, where
     their ports share it."""
@@ -309,6 +310,7 @@ class State(NamedTuple):
     turn: Int64
     turns: Int64
     reached: Int64
+    ways: Int64
     counts: Records
     port: Records
     memory: Records

@@ -45,10 +45,10 @@ def acknowledge(s: State, call: Any, i: int, now: int) -> None:
             counted["known"] += 1
         if packet["flags"] & MARKED:
             counted["marked"] += 1
+    pair["heard"] = pair["active"] = now
+    pair["probes"] = 0
     if not packet["flags"] & LOST:
         pair["in_flight"] -= packet["full"]
-        pair["heard"] = pair["active"] = now
-        pair["probes"] = 0
     if packet["epoch"] == pair["epoch"]:
         s.got[pair["got"] + packet["number"]] = 2
     k = packet["path"] - pair["first_path"]
@@ -167,12 +167,24 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
     elif pair["probes"] > 0:
         wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
     if now - pair["active"] >= wait:
-        if now - pair["heard"] >= max(pair["dead_after"] + 4 * slack, 4 * late):
+        silence = now - pair["heard"]
+        if silence >= max(pair["dead_after"] + 4 * slack, 4 * late) and silence >= 4 * longest_way(s, p):
             s.globals[DEAD] = p + 1
         probe(s, call, p, now)
     due = min(max(pair["active"] + wait, now + 1), now + late)
     pair["timing"] = 1
     push(s, due, (TIMER << 60) | (p << 32))
+
+
+def longest_way(s: State, p: int) -> int:
+    """What packets that have arrived of late over the first or last links of a pair's paths had taken: those
+    of others show how long its own may take, as they wait in the same queues."""
+    pair, longest = s.pair[p], 0
+    for q in range(pair["first_path"], pair["first_path"] + pair["paths"]):
+        path = s.path[q]
+        first, last = s.hops[path["start"]], s.hops[path["start"] + path["hops"] - 1]
+        longest = max(longest, s.ways[first], s.ways[last])
+    return longest
 
 
 def probe(s: State, call: Any, p: int, now: int) -> None:

@@ -103,8 +103,8 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
 
 
 def lateness(s: State, i: int) -> int:
-    """What the far end of a link takes for a packet, a switch or, for twice as long, a GPU: exponential, as is
-    the wait for a processor that others use too. Packets of a link keep their order."""
+    """What the far end of a link takes for a packet, a switch or, for twice as long, a GPU: exponential, as
+    the wait for a processor that others use too is. Packets of a link keep their order."""
     packet = s.packet[i]
     trimmed = packet["flags"] & TRIMMED
     last = packet["hop"] == (packet["hops"] - 1 if packet["kind"] == DATA or trimmed else 0)

@@ -132,10 +132,19 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
     if packet["epoch"] != pair["epoch"]:
         release(s, i)
         return
+    took, start = now - packet["sent"], packet["start"]
+    note_way(s, s.hops[start], took)
+    note_way(s, s.hops[start + packet["hops"] - 1], took)
     asks = ASKS if EXTRAS and packet["flags"] & TRIMMED else taken(s, call, i, now)
     owe(s, pair, i)
     if asks or pair["owed"] >= pair["ack_every"]:
         answer(s, i, settle(pair), now)
+
+
+def note_way(s: State, at: int, took: int) -> None:
+    """A packet has taken so long that left its NIC, or arrived, over this link; the longest way of a link is
+    forgotten over 64 packets."""
+    s.ways[at] = max(took, s.ways[at] - (s.ways[at] >> 6))
 
 
 def taken(s: State, call: Any, i: int, now: int) -> int:
@@ -211,13 +220,13 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
             release(s, i)
             i = after
             continue
+        if not packet["flags"] & ACKED:
+            sample(s, p, now - packet["sent"])
         if not packet["flags"] & (ACKED | LOST):
             total += packet["size"]
             delay = now - packet["sent"]
             if packet["flags"] & MARKED:
                 marked += packet["size"]
-            if packet["copy"] == 0:
-                sample(s, p, delay)
         acknowledge(s, call, i, now)
         if packet["flags"] & LISTED and 0 <= packet["path"] - pair["first_path"] < pair["paths"]:
             overtaken(s, call, packet["path"], NONE if EXTRAS and s.globals[ADAPTIVE] else i, 0, now)
@@ -230,7 +239,7 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
 
 
 def sample(s: State, p: int, trip: int) -> None:
-    """Learn from a round trip (RFC 6298)."""
+    """Learn from a round trip (RFC 6298); answers name the copy that they are for, so all of them tell."""
     pair = s.pair[p]
     if pair["smoothed"] == 0:
         pair["smoothed"], pair["variation"] = trip, trip >> 1

@@ -112,6 +112,17 @@ def test_equal_runs_are_equal_and_report_losses(registers: Registers) -> None:
     assert lost == [row.retransmitted for row in second.rows if row.iteration is not None]
 
 
+def test_pairs_that_wait_for_a_slow_nic_are_not_given_up(registers: Registers) -> None:
+    """A pair waits for packets of 14 others, longer than `dead_after`; theirs show how long that may take.
+    The iterations take what the NIC needs, 20 times as long, and what was sent again because it was late."""
+    keys: dict[str, Any] = {
+        "domains": 4, "rails": 4, "collective": "direct-all-to-all", "size": "1M", "iterations": 3,
+        "faults": ["at=iter:1 degrade nic:0.1 to=5%"], "feedback": False,
+    }  # fmt: skip
+    healthy, *slow = times_us(run(registers, **keys))
+    assert all(15 < time / healthy < 30 for time in slow)
+
+
 def test_jobs_that_share_nothing_do_not_see_each_other(registers: Registers) -> None:
     """Two jobs in domains of their own take, to the picosecond, what each takes alone."""
     jobs = ["ranks=domain:0 collective=ring-all-reduce", "ranks=domain:1 collective=all-to-all size=512K"]

@@ -441,10 +441,10 @@ class Textbook:
         if packet.acknowledged:
             return
         packet.acknowledged = True
+        pair.heard = pair.active = self.now
+        pair.probes = 0
         if not packet.lost:
             pair.in_flight -= packet.size
-            pair.heard = pair.active = self.now
-            pair.probes = 0
         pair.known.add(packet.number)
         pair.newest = max(pair.newest, packet.sent)
 
@@ -566,7 +566,7 @@ class Textbook:
             if packet.trimmed:
                 self.hears_of_header(packet)
                 continue
-            if not packet.acknowledged and not packet.lost and packet.copy == 0:
+            if not packet.acknowledged:
                 self.sample(pair, self.now - packet.sent)
             self.acknowledge(packet)
             listed = pair.listed[packet.which]
