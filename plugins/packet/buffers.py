@@ -81,16 +81,15 @@ class Pauses:
 def pauses_of(options: Mapping[str, object], packet: PacketFormat) -> Pauses | None:
     """What the options of the engine say; None without `pfc`. Xon by itself is two packets below Xoff (Zhu
     and others, DCQCN, SIGCOMM 2015, section 4)."""
-    if not options["pfc"]:
-        return None
     xoff, xon, headroom = (options[name] for name in ("xoff", "xon", "headroom"))
     below = max(0, int(str(xoff)) - 2 * largest(packet))
-    return Pauses(
+    pauses = Pauses(
         int(str(xoff)),
         below if xon == "auto" else int(str(xon)),
         None if headroom == "auto" else int(str(headroom)),
         float(str(options["response"])),
     )
+    return pauses if options["pfc"] else None
 
 
 def largest(packet: PacketFormat) -> int:

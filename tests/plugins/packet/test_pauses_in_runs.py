@@ -139,6 +139,7 @@ def test_a_deadlock_fails_the_run_with_its_cycle_of_links(registers: Registers) 
     ("options", "why"),
     [
         ({"xon": "300K"}, "xon 300K lies above xoff 256K"),
+        ({"xon": "300K", "pfc": False}, "xon 300K lies above xoff 256K"),
         ({"headroom": "4K"}, "headroom 4K is too small for .*Raise headroom"),
         ({"headroom": "0"}, "headroom 0 is too small for .*Raise headroom"),
         ({"buffer": "200K"}, "xoff 256K and headroom .* are more than the buffer of a port, 200K"),
