@@ -18,7 +18,7 @@ from tests.laws.experiments import (
 )
 from tests.laws.runs import Outcome
 
-SHARES = {"links_carry_what_is_sent": 18, "nothing_beats_the_limit": 15}
+SHARES = {"links_carry_what_is_sent": 14, "nothing_beats_the_limit": 12}
 WITHIN = 1e-9
 ITERATIONS = 4
 

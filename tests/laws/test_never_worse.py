@@ -20,7 +20,7 @@ from tests.laws.experiments import (
 )
 from tests.laws.runs import Outcome
 
-SHARES = {"never_worse": 42}
+SHARES = {"never_worse": 34}
 ITERATIONS, FIRST = 6, 1
 """How many, and the one before which the fault comes."""
 MOST = {"feedback": 1.03, "oracle": 1.01}

@@ -18,7 +18,7 @@ from tests.laws.experiments import (
 )
 from tests.laws.runs import Outcome
 
-SHARES = {"prediction": 34}
+SHARES = {"prediction": 30}
 WITHIN = 0.05
 """Of the time of an iteration, as the margin of a decision is (TIME_MARGIN)."""
 

@@ -23,7 +23,7 @@ from tests.laws.relabelling import Relabelling, some_relabelling
 from tests.laws.runs import Outcome
 from tests.laws.test_cutting import SEEDS, hashes
 
-SHARES = {"relabelling_changes_names_alone": 26}
+SHARES = {"relabelling_changes_names_alone": 23}
 WITHIN = 1e-9
 ITERATIONS = 6
 MOST_PATHS = 64

@@ -26,8 +26,8 @@ from tests.laws.experiments import (
 from tests.laws.runs import Outcome
 
 SHARES = {
-    "scaling_rates_and_latencies": 24,
-    "symmetry_and_clock_change_nothing": 26,
+    "scaling_rates_and_latencies": 20,
+    "symmetry_and_clock_change_nothing": 20,
     "compiled_code_changes_nothing": 6,
 }
 WITHIN = 1e-9
