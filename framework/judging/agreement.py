@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf, log
-from statistics import median
+from statistics import mean, median
 from typing import Any, Self
 
 from railweave.framework.errors import InputError
@@ -62,7 +63,8 @@ class Observation:
     none, of links. `reroute_s`: emulated seconds from the last fault to the first changed routes. `chosen`:
     which element of the kind that the first fault hit carried most, None where none stands out or there was
     no reroute. `latency_s`: of packets, as an engine with packets measured it; `starts_s`: when each of
-    several jobs began its first iteration in company, after the first of them. Both by the run's clock.
+    several jobs first sent in company, after the first of them; `pauses_s`: for how long it did not send
+    between two iterations, on average. All by the run's clock.
     """
 
     rate_scale: float
@@ -73,6 +75,7 @@ class Observation:
     chosen: str | None
     latency_s: float | None
     starts_s: Sequence[float]
+    pauses_s: Sequence[float]
     congestion: CongestionFigures
 
     @classmethod
@@ -86,6 +89,7 @@ class Observation:
 def observed(result: RunResult) -> Observation:
     """Of a result with one size."""
     latency_us = result.fabric.packet_latency_us
+    starts_s, pauses_s = _rhythm(result)
     return Observation(
         rate_scale=result.fabric.rate_scale,
         verdict=result.fidelity.verdict,
@@ -94,7 +98,8 @@ def observed(result: RunResult) -> Observation:
         reroute_s=_reroute_s(result),
         chosen=_chosen(result),
         latency_s=None if latency_us is None else latency_us * 1e-6,
-        starts_s=_starts_s(result),
+        starts_s=starts_s,
+        pauses_s=pauses_s,
         congestion=CongestionFigures.of(result),
     )
 
@@ -205,14 +210,20 @@ def _times_of_jobs(result: RunResult) -> dict[str, list[float]]:
     }
 
 
-def _starts_s(result: RunResult) -> list[float]:
-    """Of the jobs that began any iteration in company."""
-    begun = [[row.t_s for row in result.rows if row.job == job.job and row.iteration is not None]
-             for job in result.jobs]  # fmt: skip
-    if not begun or not all(begun):
-        return []
-    first = min(map(min, begun))
-    return [min(times) - first for times in begun]
+def _rhythm(result: RunResult) -> tuple[list[float], list[float]]:
+    """`starts_s` and `pauses_s` of an observation; none where a job has no iteration in company. An iteration
+    takes less than the time to the next one: after the job's own pause it is prepared, and then sends."""
+    starts_s, pauses_s = list[float](), list[float]()
+    documents: Any = result.experiment.get("jobs", ())
+    for job, document in zip(result.jobs, documents, strict=False):
+        rows = [row for row in result.rows if row.job == job.job and row.iteration is not None]
+        if not rows:
+            return [], []
+        idle_s = [after.t_s - row.t_s - row.time_us * 1e-6 for row, after in pairwise(rows)] or [0.0]
+        pauses_s.append(max(0.0, mean(idle_s)))
+        starts_s.append(rows[0].t_s + max(0.0, idle_s[0] - document["pause"]))
+    first = min(starts_s, default=0.0)
+    return [start_s - first for start_s in starts_s], pauses_s
 
 
 def _breaking(result: RunResult) -> list[FaultFigures]:

@@ -1,5 +1,5 @@
 """Experiments on several engines, as a study: all runs of one at one rate scale, and models with what the
-first engine measured of packets and of the moments at which jobs began."""
+first engine measured of packets and of the moments at which jobs sent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -171,7 +171,7 @@ class EngineRuns:
             if self._point.repeat not in runs:
                 raise RunFailedError(f"{self._engines[0]} has no run to compare {name} with.")
             first = runs[self._point.repeat]
-            plan = _beginning(plan, first.starts_s, self._registers)
+            plan = _in_step(plan, first, self._registers)
             plan = plan.at_scale(first.rate_scale, first.latency_s)
         result = runner.run(plan, self._registers, directory, on_event)
         self._observed = observed(result)
@@ -205,14 +205,15 @@ def _case_of(point: Point) -> str:
     return str(point.settings.get(CASE, ""))
 
 
-def _beginning(plan: Plan, starts_s: Sequence[float], registers: Registers) -> Plan:
-    """The plan with jobs that begin at these seconds of the run's clock; without any, as it is."""
-    if not starts_s:
+def _in_step(plan: Plan, first: Observation, registers: Registers) -> Plan:
+    """The plan with jobs that start and pause as in a run of the first engine; one without any, as it is."""
+    if not first.starts_s:
         return plan
     document = plan.document()
     jobs: Any = document["jobs"]
-    begun = [{**job, "start": start_s} for job, start_s in zip(jobs, starts_s, strict=True)]
-    return from_document({**document, "jobs": begun}, registers)
+    times = zip(jobs, first.starts_s, first.pauses_s, strict=True)
+    timed = [{**job, "start": start_s, "pause": pause_s} for job, start_s, pause_s in times]
+    return from_document({**document, "jobs": timed}, registers)
 
 
 def _ignore(event: RunEvent) -> None:

@@ -258,10 +258,14 @@ class DaskWorkers:
 
     def _compare(self) -> None:
         """Raises MachineError that names a worker which differs from this process, and in what."""
+        from distributed.comm import CommClosedError
+
         mine = self._versions
         for address, theirs in self._client.run(dask_worker.versions, on_error="return").items():
+            if isinstance(theirs, CommClosedError):
+                continue  # it died meanwhile, which the scheduler need not know yet
             if isinstance(theirs, OSError) and address not in self._workers():
-                continue  # it died meanwhile
+                continue  # it was gone
             if isinstance(theirs, BaseException):
                 why = str(theirs) if type(theirs) is Exception else repr(theirs)
                 raise MachineError(

@@ -75,8 +75,9 @@ class Settings:
     behind a packet that leaves; `cut_through`: whether switches begin to send a packet once HEAD_BYTES are
     there, on links no faster than it came on; `credit`: what a link may send at once after it was idle, as
     picoseconds, where links are token buckets, which a packet leaves at once (None: they are not), and
-    `late`: picoseconds that a packet then needs at each switch on average, its destination's included, as
-    drawn; `ack_every`:
+    `late`: picoseconds that a packet then needs at each switch on average, its destination's included, while
+    all GPUs send; less by what share of them has no iteration under way, as one machine works for all;
+    `ack_every`:
     packets per acknowledgement at most, 0: as `allow` says; `in_turn`: whether a NIC fetches the packets of
     its pairs in turn, instead of queuing what their windows allow; `fair`: whether the pairs whose data waits
     for a link take turns; `buffers`: those of switches."""
@@ -141,6 +142,7 @@ class Simulation:
         self._run, self._call = machine_code(settings.extras), called(chooser, control)
         self._settings, self._packet = settings, packet
         self._first_pair = np.cumsum([0, *(len(src) for src, _ in pairs)])
+        self._shares = [len(np.union1d(*ends)) / fabric.n_gpus for ends in pairs]
         most = [max((len(m.entry) for m in of_job), default=0) for of_job in messages]
         waits = [max((len(m.after) for m in of_job), default=0) for of_job in messages]
         packets = [max((int(m.packets.sum()) for m in of_job), default=0) for of_job in messages]
@@ -203,7 +205,6 @@ class Simulation:
         g[layout.FAIR] = settings.fair
         if settings.credit is not None:
             g[layout.SWITCHING], g[layout.CREDIT] = layout.TOKEN_BUCKETS, settings.credit
-            g[layout.LATE] = settings.late
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
         known = (
             (layout.CHOOSER, self._known),
@@ -345,6 +346,8 @@ class Simulation:
         pair["got"] = self._first_got[job] + np.cumsum(messages.packets) - messages.packets
         s.got[self._first_got[job] : self._first_got[job + 1]] = 0
         s.left[job] = n
+        under_way = (s.left > 0) & (s.left < NEVER)
+        g[layout.LATE] = round(self._settings.late * np.dot(self._shares, under_way))
         for e in (first + np.flatnonzero(entry["waits"] == 0)).tolist():
             s.ready[(g[layout.READY_HEAD] + g[layout.READIES]) % len(s.ready)] = e
             g[layout.READIES] += 1

@@ -51,7 +51,8 @@ class _Departure(NamedTuple):
 
 class Departures:
     """Follows n links at `line_bps` (n,), samples of which begin with `first`. `largest_bytes` (n,): the
-    longest packet that was seen to leave alone or the longest mean of a queue, `packet_bytes` at first.
+    longest packet that was seen to leave alone or the longest mean of a queue, twice in a row, as the kernel
+    may count bytes of a packet that it has not counted yet; `packet_bytes` at first.
 
     A token bucket lets a packet go as soon as those before it are paid for. So if a packet waited, the time
     since the one before it left is that of the bytes of the latter, whether that had waited or not. A
@@ -64,7 +65,7 @@ class Departures:
         n = len(line_bps)
         self._line_bps, self._last = line_bps, first
         self._departure, self._empty_s = _Departure(*np.zeros((8, n))), np.zeros(n)
-        self.largest_bytes = np.full(n, packet_bytes)
+        self.largest_bytes, self._seen_bytes = np.full(n, packet_bytes), np.zeros(n)
 
     def gaps(self, samples: QueueCounters, rate_bps: Float, late_s: Float) -> Gaps:
         """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links. `late_s`
@@ -105,9 +106,13 @@ class Departures:
     def _grew(self, passed: "_Intervals", queue_packets: Float) -> Bool:
         """(n,): whether the longest packet seen became longer."""
         alone = np.where(passed.departed & (passed.count == 1), passed.left, 0.0)
-        mean = np.divide(passed.queue[1:], queue_packets, out=np.zeros_like(passed.left), where=passed.waits)
+        some = passed.waits & (queue_packets > 0)
+        mean = np.divide(passed.queue[1:], queue_packets, out=np.zeros_like(passed.left), where=some)
         before_bytes = self.largest_bytes
-        self.largest_bytes = np.maximum(before_bytes, np.maximum(alone, mean).max(axis=0))
+        for seen in np.maximum(alone, mean):
+            twice = np.minimum(seen, self._seen_bytes)
+            self.largest_bytes = np.maximum(self.largest_bytes, twice)
+            self._seen_bytes = np.where(seen > 0, seen, self._seen_bytes)
         return self.largest_bytes > before_bytes + SHORT_BYTES
 
     def _last_of(self, size: Float, count: Float) -> Float:

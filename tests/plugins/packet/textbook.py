@@ -178,7 +178,7 @@ class Link:
         """Exponential, of the mean that is given for a switch, and twice that for the last one and a GPU."""
         last = packet.hop == (0 if packet.kind == ACK else len(packet.path) - 1)
         drawn = self.sim.drawn(CROSSING, packet, 2 * packet.number + packet.priority)
-        return round(-math.log(1 - drawn) * self.sim.case.settings.late * (1 + last))
+        return round(-math.log(1 - drawn) * self.sim.late * (1 + last))
 
     def has_room(self, packet: Packet, out: Link) -> bool:
         """For a packet that has come over this link and goes over another."""
@@ -289,6 +289,8 @@ class Textbook:
             pair: Pair(i, *pair, [list(path.links) for path in case.paths.paths(i)], case)
             for i, pair in enumerate(ends)
         }
+        gpus = {gpu for pair in ends for gpu in pair}
+        self.late = round(case.settings.late * len(gpus) / case.fabric.n_gpus)
         self.sizes = [packet_sizes(m.size) for m in case.messages]
         self.first = [0] * len(case.messages)
         self.missing = [len(sizes) for sizes in self.sizes]
