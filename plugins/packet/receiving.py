@@ -142,8 +142,8 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
 
 
 def note_way(s: State, at: int, took: int) -> None:
-    """A packet has taken so long that left its NIC, or arrived, over this link; the longest way of a link is
-    forgotten over 64 packets."""
+    """A packet `took` these picoseconds from its NIC to its receiver, of which this link was the first or the
+    last; the longest way of a link is forgotten over 64 packets."""
     s.ways[at] = max(took, s.ways[at] - (s.ways[at] >> 6))
 
 
