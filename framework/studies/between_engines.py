@@ -171,7 +171,7 @@ class EngineRuns:
             if self._point.repeat not in runs:
                 raise RunFailedError(f"{self._engines[0]} has no run to compare {name} with.")
             first = runs[self._point.repeat]
-            plan = _in_step(plan, first, self._registers)
+            plan = _in_step(plan, first, self._point.repeat, self._registers)
             plan = plan.at_scale(first.rate_scale, first.latency_s)
         result = runner.run(plan, self._registers, directory, on_event)
         self._observed = observed(result)
@@ -205,15 +205,15 @@ def _case_of(point: Point) -> str:
     return str(point.settings.get(CASE, ""))
 
 
-def _in_step(plan: Plan, first: Observation, registers: Registers) -> Plan:
-    """The plan with jobs that start and pause as in a run of the first engine; one without any, as it is."""
-    if not first.starts_s:
-        return plan
-    document = plan.document()
-    jobs: Any = document["jobs"]
-    times = zip(jobs, first.starts_s, first.pauses_s, strict=True)
-    timed = [{**job, "start": start_s, "pause": pause_s} for job, start_s, pause_s in times]
-    return from_document({**document, "jobs": timed}, registers)
+def _in_step(plan: Plan, first: Observation, repeat: int, registers: Registers) -> Plan:
+    """The plan with jobs that start and pause as in a run of the first engine, and draws of its own in every
+    repeat: runs on that engine, which measures, differ too."""
+    document: dict[str, Any] = {**plan.document(), "seed": plan.experiment.seed + repeat}
+    if first.starts_s:
+        times = zip(document["jobs"], first.starts_s, first.pauses_s, strict=True)
+        timed = [{**job, "start": start_s, "pause": pause_s} for job, start_s, pause_s in times]
+        document = {**document, "jobs": timed}
+    return from_document(document, registers)
 
 
 def _ignore(event: RunEvent) -> None:

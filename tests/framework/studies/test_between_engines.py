@@ -191,6 +191,22 @@ def test_the_model_takes_the_latency_that_was_measured(registers: Registers) -> 
     assert without.rows[0].time_us < 0.99 * predicted.rows[0].time_us
 
 
+def test_every_repeat_of_a_model_draws_anew(registers: Registers, tmp_path: Path) -> None:
+    """Packets take the 2 ms of the first engine on average, each as long as it draws: with the same seed two
+    runs were one."""
+    keys: dict[str, Any] = {"topology": "ring", "nodes": 4, "faults": "none", "iterations": 2, "size": "64K"}
+    plans = {name: rw.load(**keys, registers=registers, engine=name) for name in ("late", "packet")}
+    run_on_all(plans, 3, registers, tmp_path)
+    results = [rw.read(path).result for path in sorted((tmp_path / "runs").iterdir())]
+    seeds = {name: [r.seed for r in results if r.experiment["engine"]["name"] == name] for name in plans}
+    assert {name: sorted(of_one) for name, of_one in seeds.items()} == {
+        "late": [1, 1, 1],
+        "packet": [1, 2, 3],
+    }
+    times = {result.rows[0].time_us for result in results if result.experiment["engine"]["name"] == "packet"}
+    assert len(times) == 3
+
+
 def test_congestion_is_printed_as_far_as_engines_know_it(registers: Registers, tmp_path: Path) -> None:
     """Three GPUs send to a fourth at once: `packet` pauses the three links and marks packets, `fluid` has no
     notion of either. Equal flows, so that ranks are served alike on both."""
