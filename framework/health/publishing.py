@@ -60,11 +60,16 @@ def settle(published: Float, raw: Float, step: float) -> Float:
     than a step": from 0.95 a link could not come back to 1 otherwise. 0 means down and is exact: a positive
     score is never rounded down to it, and a change from or to 0 is published at once.
     """
-    steps = np.where(raw < SLOW, step / FINER_BELOW_SLOW, step)
+    steps = steps_of(raw, step)
     nearest = np.round(np.round(raw / steps) * steps, 12)
     nearest = np.where(raw > 0, np.clip(nearest, steps, 1.0), 0.0)
     moved = (np.abs(raw - published) >= steps - EQUAL_WITHIN) | ((raw > 0) != (published > 0))
     return np.where(moved, nearest, published)
+
+
+def steps_of(scores: Float, step: float) -> Float:
+    """In which steps such scores are published."""
+    return np.where(scores < SLOW, step / FINER_BELOW_SLOW, step)
 
 
 def slow_links(health: HealthSnapshot, step: float) -> Bool:

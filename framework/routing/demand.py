@@ -8,9 +8,9 @@ import numpy as np
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
-from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.routing.batches import distinct, join, take
-from railweave.framework.solver.prediction import iteration_seconds, least_seconds
+from railweave.framework.solver.prediction import iteration_seconds, least_seconds, loads
 from railweave.framework.solver.quotient import NetworkState
 
 SAME_TIME = 2e-3
@@ -69,12 +69,15 @@ class Forecast:
         Over several prospects the mean of so many iterations as there are in each one's share of the time."""
         return self._mean_once(iteration_seconds, blocks, prospects)
 
-    def crosses(self, blocks: Sequence[PathBatch], links: Bool) -> bool:
-        """Whether a pair that sends something has a path over one of these links (n_links,)."""
-        return any(
-            bool(links[take(block, at).links].any())
-            for block, at in zip(blocks, self.with_demand, strict=True)
-        )
+    def busy_s(self, blocks: Sequence[PathBatch]) -> Float:
+        """(n_links,): for how long every link is busy with what an iteration of all jobs sends over it on
+        these paths, at its full rate."""
+        paths, packet = self._paths(blocks), self._demand.packet
+        numbers, bits = paths.src * self._fabric.n_gpus + paths.dst, np.zeros(len(paths.src))
+        for schedule in self._demand.schedules:
+            src, dst, _ = schedule.pairs()
+            bits[np.searchsorted(numbers, src * self._fabric.n_gpus + dst)] += schedule.wire_bits(packet)
+        return loads(paths, bits, self._fabric.n_links) / self._fabric.capacity_bps
 
     def least(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): a bound that no iteration is faster than, at a small part of the cost."""

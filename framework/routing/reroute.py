@@ -165,6 +165,12 @@ class RoutesInUse:
         base = answered if forced else Arrangement(self._blocks, here)
         asked = [(base, health if forced else self._asked_with)]
 
+        def offered(view: HealthSnapshot, factor: float) -> Iterator[Offer]:
+            table = self._answer(view)
+            if not any((lacks(a) & ~lacks(b)).any() for a, b in zip(table, new, strict=True)):
+                asked.append((Arrangement.whole(self._blocks, table), view))
+                yield Offer(asked[-1][0], factor)
+
         def offers() -> Iterator[Offer]:
             # what is still whole has no reason to be left for the answer to another failure
             before, up = self._asked_with, ~health.down
@@ -172,11 +178,10 @@ class RoutesInUse:
             if not forced and rise.any():
                 asked.append((answered, health))
                 yield Offer(answered, 1.0 if rise.max() > 0 else TIME_MARGIN)
-            for view, factor in self._views(health, forecast, base.blocks):
-                table = self._answer(view)
-                if not any((lacks(a) & ~lacks(b)).any() for a, b in zip(table, new, strict=True)):
-                    asked.append((Arrangement.whole(self._blocks, table), view))
-                    yield Offer(asked[-1][0], factor)
+            for view in self._well(health):
+                yield from offered(view, TIME_MARGIN)
+            for view in self._cut(health, forecast, [arrangement for arrangement, _ in asked]):
+                yield from offered(view, CUT_MARGIN)
 
         def at_rest(offer: Offer) -> bool:
             moved = zip(offer.arrangement.moved, rested, strict=True)
@@ -247,30 +252,55 @@ class RoutesInUse:
             if any(uneven(paths) for paths in new):  # a slow path does no harm in a small share
                 whole = (a & ~lacks(paths) for a, paths in zip(free, new, strict=True))
                 yield from offer(new, whole, TIME_MARGIN)
-            for view, factor in self._views(health, forecast, base.blocks):
-                table = self._answer(view)
-                reachable = [a & ~lacks(paths) for a, paths in zip(free, table, strict=True)]
-                crossing = [broken_pairs(block, view) for block in base.blocks]
-                yield from offer(table, (a & b for a, b in zip(reachable, crossing, strict=True)), factor)
-                yield from offer(table, reachable, factor)
+            starts = (base,) if base.weighs_like(answered) else (base, answered)
+            yield from self._of_views(starts, health, forecast, free)
 
         return best(base, offers(), forecast, self._prospects)
 
-    def _views(
-        self, health: HealthSnapshot, forecast: Forecast, blocks: Sequence[PathBatch]
-    ) -> Iterator[tuple[HealthSnapshot, float]]:
-        """What else the router is asked, and the factor of its answer: as if what comes and goes were well;
-        as if nothing were slow, for pairs that had better return; and as if slow links were cut, where a
-        demand crosses some on these paths."""
+    def _of_views(
+        self, starts: Sequence[Arrangement], health: HealthSnapshot, forecast: Forecast, free: Sequence[Bool]
+    ) -> Iterator[Offer]:
+        """The router's answers to views of the links on top of `starts`, for the pairs that are `free`. Where
+        links are cut, for those that cross the links of one of these views, and for all: the worst links may
+        be all that is worth leaving, for paths that avoid whatever is slow. And as links become known one by
+        one, the best may be reached from where nothing is slow alone, so that answer is a start, too."""
+        old, bases = self._blocks, [(start, 1.0) for start in starts]
+        for view in self._well(health):
+            table, pairs = self._reachable(view, free)
+            for start in starts:
+                if (arrangement := start.with_more(old, table, pairs)) is not start:
+                    yield Offer(arrangement, TIME_MARGIN)
+                    bases.append((arrangement, TIME_MARGIN))
+        cuts = self._cut(health, forecast, [start for start, _ in bases])
+        for view in cuts:
+            table, pairs = self._reachable(view, free)
+            for start, least in bases:
+                crossing = ([broken_pairs(block, cut) for block in start.blocks] for cut in cuts)
+                some = ([a & b for a, b in zip(pairs, cross, strict=True)] for cross in crossing)
+                for may in (*some, pairs):
+                    if (arrangement := start.with_more(old, table, may)) is not start:
+                        yield Offer(arrangement, max(least, CUT_MARGIN))
+
+    def _reachable(self, view: HealthSnapshot, free: Sequence[Bool]) -> tuple[list[PathBatch], list[Bool]]:
+        """The router's paths by a view, and which of the free pairs have one."""
+        table = self._answer(view)
+        return table, [rest & ~lacks(paths) for rest, paths in zip(free, table, strict=True)]
+
+    def _well(self, health: HealthSnapshot) -> Iterator[HealthSnapshot]:
+        """As if what comes and goes were well; and as if nothing were slow."""
         self._weighed_up = True
         if len(self._prospects) > 1:
-            yield self._prospects[-1][1], TIME_MARGIN
-        step, how = self.options.step, self.options.aggregate
-        if (slow := slow_links(health, step)).any():
-            yield rescored(self.fabric, health, np.where(slow, 1.0, health.link_score), how), TIME_MARGIN
-        if forecast.crosses(blocks, slow | health.down[np.arange(len(slow)) ^ 1]):
-            for view in views(self.fabric, health, step, how):
-                yield view, CUT_MARGIN
+            yield self._prospects[-1][1]
+        if (slow := slow_links(health, self.options.step)).any():
+            well = np.where(slow, 1.0, health.link_score)
+            yield rescored(self.fabric, health, well, self.options.aggregate)
+
+    def _cut(
+        self, health: HealthSnapshot, forecast: Forecast, starts: Iterable[Arrangement]
+    ) -> list[HealthSnapshot]:
+        """As if slow links were cut, where a demand crosses some in one of `starts`."""
+        busy_s = [forecast.busy_s(start.blocks) for start in starts]
+        return views(self.fabric, health, self.options.step, self.options.aggregate, busy_s)
 
     def _next_rested_s(self, now_s: float) -> float:
         """When the next dwell time is over: what only that holds back is tried again then; inf for never."""

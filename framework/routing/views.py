@@ -1,26 +1,56 @@
 """Snapshots in which slow links are down, for routers that know links as up or down alone, and for all others
 whether a link had better be left as if it were cut."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from railweave.framework.health.options import Aggregate
-from railweave.framework.health.publishing import rescored, slow_links
+from railweave.framework.health.publishing import rescored, slow_links, steps_of
 from railweave.framework.model import Fabric, HealthSnapshot
-from railweave.framework.model.arrays import Bool
-
-HALF = 0.5
-"""Links of this score or less are cut together, besides the slowest and all slow ones."""
+from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.model.health import EQUAL_WITHIN
 
 
-def views(fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate) -> list[HealthSnapshot]:
-    """The snapshot with its slowest links down, with those below half their rate, and with all slow ones,
-    each as links and as cables, in both directions, and with cables down of which one direction is; as many
-    of these as differ."""
+def views(
+    fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate, busy_s: Sequence[Float]
+) -> list[HealthSnapshot]:
+    """The snapshot with slow links down: those that hold a demand up longest, twice, four times as many of
+    them and so on, and all; each as links and as cables, in both directions; and with cables down of which
+    one direction is; as many of these as differ. `busy_s`: for how long each link (n_links,) would be busy
+    with the demand at its full rate, in every arrangement that matters; none where no demand crosses such a
+    link.
+    """
     slow, reverse = slow_links(health, step), np.arange(fabric.n_links) ^ 1
-    worst = health.link_score <= health.link_score[slow].min(initial=1.0) + 2 * step
+    busy_s = [of_one for of_one in busy_s if of_one[slow | health.down[reverse]].any()]
+    if not busy_s:
+        return []
+    sets = [links for of_one in busy_s for links in _tightest(fabric, health.link_score, slow, step, of_one)]
     chosen: list[Bool] = []
-    for links in (slow & worst, slow & (health.link_score <= HALF), slow, health.down):
+    for links in (*sets, slow, health.down):
         for down in (links & ~health.down, (links | links[reverse]) & ~health.down):
             if down.any() and not any(np.array_equal(down, other) for other in chosen):
                 chosen.append(down)
     return [rescored(fabric, health, np.where(links, 0.0, health.link_score), how) for links in chosen]
+
+
+def _tightest(fabric: Fabric, score: Float, slow: Bool, step: float, busy_s: Float) -> Iterator[Bool]:
+    """(n_links,) each: the 1, 2, 4 ... groups of `slow` links that a demand takes longest for, but not all of
+    them. A group is what of a switch, or else of a cable, may be equally slow, as scores are off by a step;
+    groups that are equal count as one."""
+    links = np.flatnonzero(slow & (busy_s > 0))
+    element = fabric.link_element[links].astype(np.int64)
+    owner = np.where(element >= 0, element, fabric.n_nodes + links // 2)
+    links = links[order := np.lexsort((-busy_s[links] / score[links], owner))]
+    owner, score, busy_s = owner[order], score[links], busy_s[links]
+    off_by = steps_of(score, step)
+    latest_s, soonest_s = busy_s / np.maximum(score - off_by, EQUAL_WITHIN), busy_s / (score + off_by)
+    first = np.append(True, (owner[1:] != owner[:-1]) | (latest_s[1:] < soonest_s[:-1]))[: len(links)]
+    takes_s = (busy_s / score)[first]
+    ranks, rank = np.unique(-np.round(takes_s / takes_s.max(initial=0.0), 9), return_inverse=True)
+    of_link, most = rank[np.cumsum(first) - 1], 1
+    while most < len(ranks):
+        among = np.zeros(len(slow), bool)
+        among[links[of_link < most]] = True
+        yield among
+        most *= 2
