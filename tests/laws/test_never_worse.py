@@ -11,6 +11,7 @@ from tests.laws.experiments import (
     QUIET,
     chance,
     fabric_of,
+    pick,
     routers_for,
     some_collective,
     some_element,
@@ -39,7 +40,10 @@ def drawn(drawing: Drawing) -> Case | None:
         **some_collective(draw, fabric),
         "estimator": "rate" if chance(draw, 0.25) else "delay",
         "iterations": ITERATIONS,
-        "faults": [f"at=iter:{FIRST} {some_slowness(draw, some_element(draw, fabric))}"],
+        "faults": [
+            f"at=iter:{FIRST} {some_slowness(draw, some_element(draw, fabric))}"
+            for _ in range(pick(draw, (1, 1, 2, 3)))
+        ],
     }
     known = {"feedback": {}, "oracle": {"oracle": True}}
     mode = "oracle" if chance(draw, 0.3) else "feedback"

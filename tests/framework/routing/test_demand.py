@@ -353,7 +353,8 @@ def test_one_simulation_decides_to_leave_a_rail_of_which_every_link_has_a_score_
 def test_a_cable_of_which_one_direction_is_down_is_offered_as_cut() -> None:
     """And it alone: nothing is slow."""
     fabric = torus(4)
-    (view,) = views(fabric, slow_link(fabric, "g0", "g1", 0.0), 0.05, "mean")
+    busy_s = np.ones(fabric.n_links)
+    (view,) = views(fabric, slow_link(fabric, "g0", "g1", 0.0), 0.05, "mean", [busy_s])
     assert np.flatnonzero(view.down).tolist() == sorted(
         link_between(fabric, *ends) for ends in ((0, 1), (1, 0))
     )
