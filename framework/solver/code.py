@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import NamedTuple, cast
 
 from railweave.framework.solver import horizon, plain, sharing, state, stepping
+from railweave.framework.solver.held_signals import hold_signals
 from railweave.framework.solver.state import FlowState
 
 MODULES = (stepping, horizon, sharing)
@@ -48,6 +49,7 @@ def machine_code() -> Code:
     """
     import numba
 
+    hold_signals()
     names = vars(stepping) | vars(horizon) | vars(sharing)
     for module in MODULES:
         for name, function in vars(module).items():

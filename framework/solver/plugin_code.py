@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.errors import PluginError, blaming, defined_at
+from railweave.framework.solver.held_signals import hold_signals
 
 OF_CHOOSERS = {"use_paths": "si", "choose": "siua", "acknowledged": "siibi", "lost": "sii"}
 OF_CONTROLS = {
@@ -44,6 +45,7 @@ def _compiled(function: Callable[..., Any], arguments: str, record: np.dtype[Any
     from numba import types
     from numba.core.errors import NumbaError
 
+    hold_signals()
     kinds = {
         "s": numba.from_dtype(record), "i": types.int64, "u": types.uint64, "f": types.float64,
         "b": types.boolean, "a": types.Array(types.float64, 1, "C"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from railweave.framework.errors import NotInstalledError
 from railweave.framework.hookspecs import CongestionControl, PathChooser
+from railweave.framework.solver.held_signals import hold_signals
 from railweave.framework.solver.plugin_code import OF_CHOOSERS, OF_CONTROLS, plugin_code
 from railweave.plugins.packet import (
     calendar,
@@ -70,6 +71,7 @@ def machine_code(extras: bool) -> Callable[..., int]:
             "the engine packet computes with numba, which is not installed. "
             "Install it: pip install 'railweave[fluid]'."
         ) from None
+    hold_signals()
     names: dict[str, Any] = {}
     for module in MODULES:
         names |= vars(module)
