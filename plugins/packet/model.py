@@ -25,6 +25,7 @@ from railweave.plugins.packet.alone import alone_ps
 from railweave.plugins.packet.buffers import Buffers
 from railweave.plugins.packet.deadlocks import Deadlock, deadlock_of
 from railweave.plugins.packet.layout import NEVER, PICOSECONDS
+from railweave.plugins.packet.livelocks import Livelocks
 from railweave.plugins.packet.messages import Messages, messages_of
 from railweave.plugins.packet.simulation import Settings, Simulation, Waits
 from railweave.plugins.packet.windows import ideal_window, links_of
@@ -111,6 +112,7 @@ class Model:
         self._given_up: dict[int, list[int]] = {}
         self._first_paths, self._alone = tuple(self._paths), dict[tuple[int, int], Float]()
         self._deadlocks: dict[int, Deadlock] = {}
+        self._livelocks, self._why_livelocked = Livelocks(), dict[int, str]()
 
     def messages(self, schedule: Schedule) -> Messages:
         return self._messages[id(schedule)]
@@ -230,6 +232,10 @@ class Model:
         if (g[layout.DEADLOCK] or dead) and (deadlock := deadlock_of(self.sim.s)) is not None:
             self._deadlocks.update(dict.fromkeys(deadlock.jobs - self._deadlocks.keys(), deadlock))
         g[layout.DEADLOCK] = 0
+        if g[layout.TRIMMING] and (jobs := self._livelocks.livelocked(self.sim.s)):
+            still_s = (self.sim.now - self._livelocks.since) / PICOSECONDS / self.rate_scale
+            why = self._livelocks.described(self.sim.s, self.plan.fabric, still_s)
+            self._why_livelocked.update(dict.fromkeys(jobs, why))
         if dead:
             g[layout.DEAD] = 0
             pair[dead - 1]["dead_after"] = NEVER
@@ -258,6 +264,8 @@ class Model:
         if job in self._deadlocks:
             why = self._deadlocks[job].described(self.plan.fabric)
             return TransportError(f"the collective failed: {why}")
+        if job in self._why_livelocked:
+            return TransportError(f"the collective failed: {self._why_livelocked[job]}")
         if job not in self._given_up:
             return None
         fabric, (src, dst) = self.plan.fabric, self._pairs[job]

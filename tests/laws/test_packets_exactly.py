@@ -51,7 +51,6 @@ WHOLE_SHARES = ("50%", "25%", "20%", "10%")
 SLOWER = (2, 3, 10)
 WITHIN = 1e-6
 """Where timers of a transport or a control count, which are no whole picoseconds before they are scaled."""
-TIMERS = {"dcqcn": {"cnp_interval": 50e-6, "alpha_interval": 55e-6, "timer": 55e-6}, "swift": {"queue": 1e-6}}
 GAP_S = 500e-9
 
 
@@ -84,7 +83,8 @@ def drawn_slower(drawing: Drawing) -> Case | None:
     factor, options = pick(draw, SLOWER), some_options(draw)
     changed = {**options, "gap": factor * GAP_S} if options["adaptive"] == "flowlet" else options
     control = some_control(draw).get("control", "window")
-    timers = TIMERS.get(control, {})
+    parameters = registers()["congestion-control"][control].parameters
+    timers = {p.name: p.default for p in parameters if p.unit == "time"}
     slower = {name: factor * time_s for name, time_s in timers.items()}
     document = {"topology": topology, "router": pick(draw, routers), **some_collective(draw, fabric),
                 "iterations": 3, "control": {"name": control, **timers}}  # fmt: skip
