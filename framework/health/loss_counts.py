@@ -30,8 +30,8 @@ class LossCounts(ArrayNoun):
     weight goes on, so that what is stated later is exact to a tenth at 20 %. A block begins anew where
     more packets are lost than chance explains at the loss of those before. A run of
     packets without a loss that contradicts what was stated ends it; a run of lost packets alone is total loss
-    once it contradicts what was stated before: at once if it does so at a loss of half too, else if that
-    lasts. Packets count once it is known whether they arrived.
+    once it contradicts what was stated before: at once if it does so at a loss of half too, else with one
+    that is lost after a while. Packets count once it is known whether they arrived.
 
     `block` (2, n_links): packets and lost ones; `recent`, those of them since more were lost than before;
     `unbroken` (n_links,), packets since the last lost one; `unheard`, lost ones since the last that arrived,
@@ -53,7 +53,7 @@ class LossCounts(ArrayNoun):
 
     def after(self, new: Measurement, stated: Float, lasting_s: float) -> tuple["LossCounts", Float]:
         """The counts after one more interval, and the loss (n_links,) that they state; `stated` so far.
-        `lasting_s`: from then on a run of lost packets lasts."""
+        `lasting_s`: how long that while is at least."""
         counted, uncounted = ~np.isnan(new.lost), self.uncounted + new.sent_packets
         sent, lost = self.judged(new)
         block, recent = self._since_more(np.array([sent, lost]))
@@ -65,7 +65,8 @@ class LossCounts(ArrayNoun):
         before = np.fmax(np.where(stated < 1, stated, 0.0), _assumed(self.block))
         before = np.where(self.unheard > 0, self.before, before)
         at_most = np.where(unheard_s < lasting_s, np.fmax(before, HALF), before)
-        silent = at_most**unheard < IMPROBABLE
+        # a lost one after a while is evidence, and that while by itself is not: nothing may have been sent
+        silent = (at_most**unheard < IMPROBABLE) & ((lost > 0) | (stated == 1))
         share = np.minimum(block[1], block[0] ** 2 / (block[0] + 1)) / np.maximum(block[0], 1.0)
         # one packet that arrives ends a total loss, and says no more than that
         healed = unbroken > packets_to_end(np.where(stated < 1, stated, share))

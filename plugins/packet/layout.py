@@ -198,7 +198,8 @@ PAIR = np.dtype(
         ("trimmed", "i8"),
         ("bad_icrc", "i8"),
         ("declared", "i8"),  # how many packets it considered lost
-        ("none", "i8", (4,)),  # a record is six lines
+        ("left_wait", "i8"),  # a timeout and a round trip of the paths that it has left
+        ("none", "i8", (3,)),  # a record is six lines
     ],
     align=True,
 )

@@ -109,8 +109,9 @@ def overtaken(s: State, call: Any, q: int, until: int, newest: int, now: int) ->
             return
 
 
-def overdue(s: State, call: Any, p: int, newest: int, now: int) -> None:
-    """Take off the lists of a pair's paths what has arrived, or was sent before `newest` and is lost."""
+def overdue(s: State, call: Any, p: int, newest: int, now: int) -> int:
+    """Take off the lists of a pair's paths what has arrived, or was sent before `newest` and is lost. When to
+    look again at what is on paths that it has left; NEVER: not."""
     pair = s.pair[p]
     if EXTRAS or pair["oldest"] < newest:
         oldest = now
@@ -120,17 +121,21 @@ def overdue(s: State, call: Any, p: int, newest: int, now: int) -> None:
                 oldest = min(oldest, s.packet[s.path[q]["head"]]["sent"])
         pair["oldest"] = oldest
     if pair["left_head"] != NONE:
-        overdue_left(s, call, p, newest, now)
+        return overdue_left(s, call, p, now)
+    return NEVER
 
 
-def overdue_left(s: State, call: Any, p: int, newest: int, now: int) -> None:
-    """The same of packets under way on paths that a pair has left, which are in no order."""
-    pair, before = s.pair[p], NONE
+def overdue_left(s: State, call: Any, p: int, now: int) -> int:
+    """The same of packets under way on paths that a pair has left, which are in no order: lost once one that
+    was sent later has arrived, and the timeout of those paths is over. Until one has, a round trip is what an
+    answer may take."""
+    pair, before, again = s.pair[p], NONE, NEVER
     i = pair["left_head"]
     while i != NONE:
         packet = s.packet[i]
         after = packet["later"]
-        if packet["flags"] & ACKED or packet["sent"] < newest:
+        due = packet["sent"] + pair["left_wait"]
+        if packet["flags"] & ACKED or (due <= now and packet["sent"] < pair["newest"]):
             if before == NONE:
                 pair["left_head"] = after
             else:
@@ -140,8 +145,9 @@ def overdue_left(s: State, call: Any, p: int, newest: int, now: int) -> None:
             else:
                 gone(s, call, i, now, TIMEOUT)
         else:
-            before = i
+            before, again = i, min(again, due if due > now else now + max(pair["smoothed"], 1))
         i = after
+    return again
 
 
 def timeout_of(s: State, p: int) -> int:
@@ -155,7 +161,7 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
     pair["timing"] = 0
     slack = gap_of(s, p, SLACK_PACKETS * (s.globals[MTU] + s.globals[HEADERS]))
     late = timeout_of(s, p) + slack
-    overdue(s, call, p, pair["newest"] - late, now)
+    again = overdue(s, call, p, pair["newest"] - late, now)
     if pair["in_flight"] == 0:
         if pair["paths"] == 0 and now - pair["heard"] >= pair["dead_after"]:
             s.globals[DEAD] = p + 1
@@ -171,7 +177,7 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
         if silence >= max(pair["dead_after"] + 4 * slack, 4 * late) and silence >= 4 * longest_way(s, p):
             s.globals[DEAD] = p + 1
         probe(s, call, p, now)
-    due = min(max(pair["active"] + wait, now + 1), now + late)
+    due = min(max(pair["active"] + wait, now + 1), now + late, again)
     pair["timing"] = 1
     push(s, due, (TIMER << 60) | (p << 32))
 

@@ -31,6 +31,7 @@ from railweave.plugins.packet.layout import (
     in_lines,
 )
 from railweave.plugins.packet.lists import leave_path
+from railweave.plugins.packet.losses import timeout_of
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.room import day_shift, grown
@@ -271,9 +272,12 @@ class Simulation:
     def _leave_paths(self, p: int) -> None:
         """What is under way on the paths of a pair is on paths that it has left."""
         s = self.s
-        first = int(s.pair[p]["first_path"])
-        for q in range(first, first + int(s.pair[p]["paths"])):
-            leave_path(s, s.pair[p], s.path[q])
+        pair = s.pair[p]
+        first = int(pair["first_path"])
+        before = int(pair["left_wait"]) if pair["left_head"] != NONE else 0
+        for q in range(first, first + int(pair["paths"])):
+            leave_path(s, pair, s.path[q])
+        pair["left_wait"] = max(before, timeout_of(s, p) + int(pair["smoothed"]))
         if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
             s.pair[p]["probes"], s.pair[p]["active"] = 0, 0
 
@@ -289,12 +293,22 @@ class Simulation:
         acknowledgement where the settings leave that open, (P,)."""
         ours = slice(self._first_pair[job], self._first_pair[job + 1])
         pair = self.s.pair
+        self._keep_probes(pair[ours], waits)
         if self._control is None:
             pair["window"][ours] = window_bytes
         pair["first_wait"][ours], pair["timeout"][ours] = waits.first, waits.timeout
         pair["most_wait"][ours], pair["dead_after"][ours] = waits.most, waits.dead
         if not self._settings.ack_every and ack_every is not None:
             pair["ack_every"][ours] = ack_every
+
+    def _keep_probes(self, pair: Any, waits: Waits) -> None:
+        """What is under way was sent when the old waits held: its probe comes no later for new ones."""
+        trip = 2 * pair["smoothed"]
+        before, after = np.maximum(pair["first_wait"], trip), np.maximum(waits.first, trip)
+        timeout = np.maximum(waits.timeout, pair["smoothed"] + 4 * pair["variation"])
+        which = (before != after) & (pair["in_flight"] > 0) & (pair["probes"] == 0)
+        due = np.minimum(pair["active"] + before, self.now + timeout)
+        pair["active"][which] = (due - after)[which]
 
     def control(self, job: int, links: Links, which: Bool | None = None) -> None:
         """The congestion controls of a job's pairs, or of those `which` (P,), begin on such paths."""
