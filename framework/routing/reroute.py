@@ -235,7 +235,7 @@ class RoutesInUse:
         answered = Arrangement.mixed(old, new, differs, forced, [np.ones_like(mask) for mask in sends])
         base = Arrangement.mixed(old, new, differs, forced, unjudged)
         if not base.weighs_like(answered):
-            base = best(base, [Offer(answered, 1.0)], forecast, self._prospects)
+            base = best(base, [Offer(answered, CUT_MARGIN)], forecast, self._prospects)
         shorter = [mean_hops(a) < mean_hops(b) - EQUAL_WITHIN for a, b in zip(new, old, strict=True)]
 
         def offer(paths: list[PathBatch], may: Iterable[Bool], factor: float) -> Iterator[Offer]:
