@@ -282,10 +282,10 @@ class State(NamedTuple):
     first block, and, 32 in a word, whether there is one (calendar.py); `flowlet`: of hops, where switches
     choose by flowlet; `turn`: of packets, and `turns`: of links the one that it serves (FAIR); `reached`: of
     links, when the last packet comes to the far end (LATE); `ways`: of links, what packets that they were the
-    first or the last of have taken of late, at most; `faulty`: of links, whether they are down, lose
-    or spoil packets; `shares`: of paths, as the choosers see them; `counts`: of paths, empty where
-    nobody wants them. `port`: of links, where ports count what they hold (BUFFERS); `memory`: of nodes, where
-    their ports share it."""
+    first or the last of have taken of late, at most; `faulty`: of links, whether they are down, lose or
+    spoil packets, and `came`, packets of such a link that came to its far end or were lost; `shares`: of
+    paths, as the choosers see them; `counts`: of paths, empty where nobody wants them. `port`: of links,
+    where ports count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
 
     packet: Records
     link: Records
@@ -312,6 +312,7 @@ class State(NamedTuple):
     turns: Int64
     reached: Int64
     ways: Int64
+    came: Int64
     counts: Records
     port: Records
     memory: Records

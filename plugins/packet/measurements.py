@@ -25,6 +25,7 @@ class PacketSource:
         self._by_path = wants_paths(plan.estimator)
         self._interval_s = plan.experiment.health.interval_s
         self._last_s, self._last, self._last_data = 0.0, self.totals(), np.zeros(fabric.n_links)
+        self._trained, self._came = np.zeros(fabric.n_links), model.sim.s.came.copy()
         self._rates = RateEvidence(fabric.capacity_bps, plan.packet.full_packet_bytes)
         self._trains = Trains(fabric, plan.packet, self._interval_s)
 
@@ -56,9 +57,17 @@ class PacketSource:
             service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
             probe_s=np.full(len(backlogged), np.nan),
             up=model.links.up,
+            counted=self._counted(new.sent_packets),
             paths=model.path_counts() if self._by_path else None,
             paused_s=new.paused_s,
         )
+
+    def _counted(self, sent: Float) -> Float:
+        """(L,): packets since the last time of which those that a link lost were told: of one that may lose
+        some, those that came to the far end, a latency after they were sent; of others all sent."""
+        s, trains = self._model.sim.s, self._train_packets - self._trained
+        came, self._came, self._trained = s.came - self._came, s.came.copy(), self._train_packets.copy()
+        return np.where(s.faulty, came + trains, sent)
 
     def probe(self, now_s: float, links: LinkState) -> None:
         self._trains.send(now_s, links, self._model.rates_bps)

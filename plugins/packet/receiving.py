@@ -90,6 +90,7 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
         frees_soon(s, at)
     if s.faulty[at]:
         link = s.link[at]
+        s.came[at] += 1
         key = s.pair[packet["pair"]]["key"]
         number = 2 * packet["number"] + kind
         which = hop | (packet["flags"] & TRIMMED) << 6  # a header's draws are not its answer's

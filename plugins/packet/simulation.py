@@ -160,7 +160,8 @@ class Simulation:
             np.full(layout.DAYS, NONE, np.int32), np.zeros(layout.DAYS // 32, np.int64), np.zeros(0, BLOCK),
             np.zeros(fabric.n_links, np.uint8), np.zeros(0),
             np.zeros(0, FLOWLET), np.zeros(0, np.int64), np.zeros(fabric.n_links, np.int64),
-            np.zeros(fabric.n_links, np.int64), np.zeros(fabric.n_links, np.int64), np.zeros(0, COUNT),
+            np.zeros(fabric.n_links, np.int64), np.zeros(fabric.n_links, np.int64),
+            np.zeros(fabric.n_links, np.int64), np.zeros(0, COUNT),
             *settings.buffers.records(fabric, packet), np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
         self._chooser, self._control = chooser, control

@@ -148,6 +148,16 @@ def test_a_loss_that_begins_is_not_taken_for_total(fabric: Fabric, measured: Mak
     assert np.median(tracker.links.loss[: len(links)]) == pytest.approx(share, rel=0.3)
 
 
+def test_silence_after_lost_packets_is_no_total_loss(fabric: Fabric, measured: Make) -> None:
+    """Nobody sends while senders wait for answers: only what is lost after that says more."""
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 2.0}, lost={7: 2.0}))
+    for _ in range(10):
+        tracker = observe(tracker, measured(dt_s=0.1))
+        assert tracker.links.loss[7] < 1
+    tracker = observe(tracker, measured(sent_packets={7: 1.0}, lost={7: 1.0}))
+    assert tracker.links.loss[7] == 1
+
+
 def test_14_packets_in_a_row_are_total_loss_at_once(fabric: Fabric, measured: Make) -> None:
     """0.5^14 < 1e-4: within the tenth of a second in which a window of packets is sent."""
     tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 90.0}))

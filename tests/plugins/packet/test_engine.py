@@ -246,6 +246,37 @@ def test_with_the_latency_of_a_lab_its_links_are_token_buckets(registers: Regist
     assert 1 - slack < late_us / 50 < (latest + 2) / 3 + slack
 
 
+def test_what_a_left_path_has_lost_is_sent_again_at_once(registers: Registers) -> None:
+    """A pair leaves a lossy rail within an iteration, for paths with timeouts of seconds. It waits once for
+    what the old path lost, a timeout of that path (1 s), where it waited as often as packets were lost."""
+    topology = {"name": "rail-only", "domains": 3, "rails": 5, "domain_rate": 4e11, "rail_rate": 1e11,
+                "rail_latency": 1.21e-6}  # fmt: skip
+    keys = {"topology": topology, "router": "spray", "size": 1963024, "estimator": "rate", "seed": 0,
+            "faults": ["at=iter:1 loss rail:0 rate=4.35%"], "iterations": 3}  # fmt: skip
+    stay, leave = (run(registers, feedback=feedback, **keys) for feedback in (False, True))
+    assert leave.reroutes
+    assert max(times_us(leave)) < max(times_us(stay)) + 1.2e6
+
+
+def test_loss_is_counted_of_the_packets_that_came(registers: Registers) -> None:
+    """With 50 ms of the run's clock on the way, those lost at the end of a burst were told after all others,
+    as if a link of 15 % had lost all of its last ones; routes changed 16 times in six iterations."""
+    topology = {
+        "name": "rail-only",
+        "domains": 2,
+        "rails": 4,
+        "domain_latency": 3.29e-6,
+        "rail_latency": 6.7e-8,
+    }
+    result = run(
+        registers, topology=topology, router="hscore", collective="broadcast", size=2097152, iterations=4,
+        faults=["at=iter:1 loss link:d0->g0.1 rate=15.49%"], seed=0,
+    )  # fmt: skip
+    assert not result.reroutes
+    (lossy,) = [link for link in result.links if link.name == "d0->g0.1"]
+    assert lossy.h_score == pytest.approx(0.845 / (1 + 6 * 0.155), abs=0.05)
+
+
 def test_routes_around_a_dead_rail_go_on(registers: Registers) -> None:
     result = run(registers, faults=["at=iter:1 down rail:1"], iterations=5)
     assert len(times_us(result)) == 5
