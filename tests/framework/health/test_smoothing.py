@@ -150,7 +150,7 @@ def test_a_loss_that_begins_is_not_taken_for_total(fabric: Fabric, measured: Mak
 
 def test_silence_after_lost_packets_is_no_total_loss(fabric: Fabric, measured: Make) -> None:
     """Nobody sends while senders wait for answers: only what is lost after that says more."""
-    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 2.0}, lost={7: 2.0}))
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 3.0}, lost={7: 3.0}))
     for _ in range(10):
         tracker = observe(tracker, measured(dt_s=0.1))
         assert tracker.links.loss[7] < 1
