@@ -169,7 +169,8 @@ class DaskWorkers:
         names = {name for task in batch.tasks for name in files_of(task.base, task.over)}
         files = {name: self._place(name) for name in names}
         self._number += 1
-        key = f"railweave-{batch.tasks[0].id}-{self._number}"
+        # of equal keys Dask computes one; points of other clients may have other files of the same names
+        key = f"railweave-{batch.tasks[0].id}-{self._number}-{self._client.id}"
         self._batches[key] = batch
         future = self._client.submit(
             dask_worker.compute, tasks, files, self._versions, ENOUGH_S, key=key, pure=False,

@@ -161,7 +161,7 @@ def test_files_of_a_name_that_an_axis_fills_are_sent(
 def test_two_clients_with_different_files_of_one_name_have_each_its_own(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both send theirs before either's second point; the figure is the number of GPUs in the file."""
+    """Both send theirs before either has a row; the figure is the number of GPUs in the file."""
     cluster.worker()
     clients = []
     for nodes in (4, 6):
@@ -175,6 +175,7 @@ def test_two_clients_with_different_files_of_one_name_have_each_its_own(
                 monkeypatch.chdir(tmp_path / str(nodes))
                 point = [*study.points()][number]
                 workers.submit(Task(point.id, *study.keys(point), study.written))
+            for nodes, workers in clients:
                 assert [row["gpus"] for _, row in workers.finished()] == [nodes]
     finally:
         for _, workers in clients:
