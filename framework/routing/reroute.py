@@ -238,9 +238,12 @@ class RoutesInUse:
             base = best(base, [Offer(answered, CUT_MARGIN)], forecast, self._prospects)
         shorter = [mean_hops(a) < mean_hops(b) - EQUAL_WITHIN for a, b in zip(new, old, strict=True)]
 
+        def starts() -> tuple[Arrangement, ...]:
+            return (base,) if base.weighs_like(answered) else (base, answered)
+
         def offer(paths: list[PathBatch], may: Iterable[Bool], factor: float) -> Iterator[Offer]:
             pairs = list(may)
-            for start in (base,) if base.weighs_like(answered) else (base, answered):
+            for start in starts():
                 if (arrangement := start.with_more(old, paths, pairs)) is not start:
                     yield Offer(arrangement, factor)
 
@@ -252,8 +255,7 @@ class RoutesInUse:
             if any(uneven(paths) for paths in new):  # a slow path does no harm in a small share
                 whole = (a & ~lacks(paths) for a, paths in zip(free, new, strict=True))
                 yield from offer(new, whole, TIME_MARGIN)
-            starts = (base,) if base.weighs_like(answered) else (base, answered)
-            yield from self._of_views(starts, health, forecast, free)
+            yield from self._of_views(starts(), health, forecast, free)
 
         return best(base, offers(), forecast, self._prospects)
 
@@ -261,7 +263,7 @@ class RoutesInUse:
         self, starts: Sequence[Arrangement], health: HealthSnapshot, forecast: Forecast, free: Sequence[Bool]
     ) -> Iterator[Offer]:
         """The router's answers to views of the links on top of `starts`, for the pairs that are `free`. Where
-        links are cut, for those that cross the links of one of these views, and for all: the worst links may
+        links are cut, for the pairs that cross what one of these views cuts, and for all: the worst links may
         be all that is worth leaving, for paths that avoid whatever is slow. And as links become known one by
         one, the best may be reached from where nothing is slow alone, so that answer is a start, too."""
         old, bases = self._blocks, [(start, 1.0) for start in starts]

@@ -15,9 +15,9 @@ from railweave.framework.model.health import EQUAL_WITHIN
 def views(
     fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate, busy_s: Sequence[Float]
 ) -> list[HealthSnapshot]:
-    """The snapshot with slow links down: those that hold a demand up longest, twice, four times as many of
-    them and so on, and all; each as links and as cables, in both directions; and with cables down of which
-    one direction is; as many of these as differ. `busy_s`: for how long each link (n_links,) would be busy
+    """The snapshot with slow links down: what holds a demand up longest, twice as much, four times and so on,
+    and all; each as links and as cables, in both directions; and with cables down that are in one direction;
+    as many of these as differ. `busy_s`: for how long each link (n_links,) would be busy
     with the demand at its full rate, in every arrangement that matters; none where no demand crosses such a
     link.
     """

@@ -128,8 +128,9 @@ def overdue(s: State, call: Any, p: int, newest: int, now: int) -> int:
 def overdue_left(s: State, call: Any, p: int, now: int) -> int:
     """The same of packets under way on paths that a pair has left, which are in no order: lost once one that
     was sent later has arrived, and the timeout of those paths is over. Until one has, a round trip is what an
-    answer may take."""
+    answer may take, or that timeout where none is known."""
     pair, before, again = s.pair[p], NONE, NEVER
+    trip = pair["smoothed"] if pair["smoothed"] > 0 else max(pair["left_wait"], 1)
     i = pair["left_head"]
     while i != NONE:
         packet = s.packet[i]
@@ -145,7 +146,7 @@ def overdue_left(s: State, call: Any, p: int, now: int) -> int:
             else:
                 gone(s, call, i, now, TIMEOUT)
         else:
-            before, again = i, min(again, due if due > now else now + max(pair["smoothed"], 1))
+            before, again = i, min(again, due if due > now else now + trip)
         i = after
     return again
 

@@ -63,8 +63,8 @@ class PacketSource:
         )
 
     def _counted(self, sent: Float) -> Float:
-        """(L,): packets since the last time of which those that a link lost were told: of one that may lose
-        some, those that came to the far end, a latency after they were sent; of others all sent."""
+        """(L,): the packets since the last time whose fate is known: of a link that may lose some, what came
+        to its far end or was lost on the way, a latency after it was sent; of others all sent."""
         s, trains = self._model.sim.s, self._train_packets - self._trained
         came, self._came, self._trained = s.came - self._came, s.came.copy(), self._train_packets.copy()
         return np.where(s.faulty, came + trains, sent)
