@@ -199,7 +199,8 @@ PAIR = np.dtype(
         ("bad_icrc", "i8"),
         ("declared", "i8"),  # how many packets it considered lost
         ("left_wait", "i8"),  # a timeout and a round trip of the paths that it has left
-        ("none", "i8", (3,)),  # a record is six lines
+        ("probing", "i8"),  # whether it may send one packet more than its window allows
+        ("none", "i8", (2,)),  # a record is six lines
     ],
     align=True,
 )

@@ -195,7 +195,7 @@ def longest_way(s: State, p: int) -> int:
 
 
 def probe(s: State, call: Any, p: int, now: int) -> None:
-    """Send again the packet that has been under way for longest."""
+    """Send a packet again, whatever the window is: a control may have made it smaller than what is lost."""
     pair = s.pair[p]
     oldest, when = NONE, NEVER
     for k in range(pair["paths"]):
@@ -212,4 +212,5 @@ def probe(s: State, call: Any, p: int, now: int) -> None:
     if oldest == NONE:
         return
     take_off(s, oldest)
+    pair["probing"] = 1
     gone(s, call, oldest, now, PROBED)

@@ -15,7 +15,7 @@ from railweave.framework.routing.batches import answer
 from railweave.framework.routing.route_control import RouteControl
 from railweave.framework.runs.computed import ModelClock
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
-from railweave.framework.solver.prediction import least_seconds
+from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import NetworkState
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.measurements import PacketSource
@@ -25,6 +25,8 @@ from railweave.plugins.packet.parts import ModelTraffic
 FIRST_S = 1.0
 """What the busiest link needs for the first iteration with `rate_scale: auto`: long enough for health to be
 measured in it."""
+MOST_S = 10.0
+"""What the first iteration takes at most then, where latencies hold it up, and health is measured for little."""
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 """How long an iteration is computed before its progress is shown, and how often then."""
 
@@ -65,7 +67,7 @@ class PacketRun:
         )  # fmt: skip
 
     def _rate_scale(self, table: RouteTable) -> float:
-        """As the experiment gives it, or such that the first iteration takes about `FIRST_S`."""
+        """As the experiment gives it, or such that the first iteration takes about `FIRST_S`, or `MOST_S`."""
         plan = self._plan
         scale = plan.experiment.rate_scale
         if scale != "auto":
@@ -73,8 +75,13 @@ class PacketRun:
         job = plan.jobs[0]
         state = NetworkState(answer(table, *pairs_of(job)), plan.fabric.capacity_bps)
         schedule = job.on_gpus(job.schedule_of(0))
-        seconds = float(least_seconds([schedule], plan.fabric, state, plan.packet)[0])
-        return seconds / FIRST_S if 0 < seconds < np.inf else 1.0
+        busy_s = float(least_seconds([schedule], plan.fabric, state, plan.packet)[0])
+        if not 0 < busy_s < np.inf:
+            return 1.0
+        whole_s = busy_s
+        if plan.fabric.latency_s.any():
+            whole_s = float(iteration_seconds([schedule], plan.fabric, state, plan.packet)[0])
+        return max(busy_s / FIRST_S, whole_s / MOST_S)
 
     def checkpoint(self) -> None:
         """Memory is read at the end: the system keeps its peak."""

@@ -170,7 +170,7 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
             return
         entry = s.entry[e]
         size = size_of(s, e, number - entry["first"])
-        if pair["in_flight"] > 0 and pair["in_flight"] + size > pair["window"]:
+        if pair["in_flight"] > 0 and pair["in_flight"] + size > pair["window"] and pair["probing"] == 0:
             return
         due = pair["left"] + gap_of(s, p, pair["left_bytes"])
         if now < due:
@@ -218,6 +218,7 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     if pair["in_flight"] == 0 and (copy == 0 or pair["probes"] == 0):  # the only packet, repeated, is silence
         pair["heard"] = now
     pair["active"] = now
+    pair["probing"] = 0
     pair["in_flight"] += size
     pair["packets"] += 1
     pair["bytes"] += size

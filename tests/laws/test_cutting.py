@@ -97,6 +97,16 @@ FASTER = {
         },
         0.667,
     ),
+    "optree-of-seven-that-halve-and-double": KnownCase(
+        {
+            "topology": {"name": "ring", "nodes": 7},
+            "router": "optree",
+            "collective": "halving-doubling-all-reduce",
+            "size": 526260,
+            "faults": [f"{CUT}g4->g3"],
+        },
+        0.914,
+    ),
     "ecmp-of-eight-pairs": KnownCase(
         {
             "topology": {"name": "torus", "shape": "2x2x2", "link_rate": 4e11, "link_latency": 1.06e-07},
@@ -116,8 +126,8 @@ pairs on the first plane; the other one is idle until a GPU loses its port. Betw
 domain and rail, dr and rd score the same; a pair takes one of them whatever else is sent, and a cut moves it
 to the other one, where there may be more room. So may it one of the few pairs of a pattern that a hash has
 put together, or that `optree` has given the same links, as if all pairs sent. The law therefore asks no
-permutation, hashes only where all links are alike and every pair sends, `shortest` not at all, and on rails
-asks what keeps to a rail or a domain, or uses all pairs alike."""
+permutation, `optree` only where every pair sends, hashes only there and where all links are alike, `shortest`
+not at all, and on rails asks what keeps to a rail or a domain, or uses all pairs alike."""
 EVERY_PAIR = ("all-to-all", "direct-all-to-all")
 
 
@@ -147,8 +157,9 @@ def drawn(drawing: Drawing) -> Case | None:
     on_rails = not hashed and fabric.group("rail") is not None
     if traffic["collective"]["name"] == "permutation":
         return None
-    if hashed or on_rails:
-        fair = EVERY_PAIR if hashed else (*EVERY_PAIR, *HIERARCHICAL)
+    by_all_pairs = hashed or router == "optree"
+    if by_all_pairs or on_rails:
+        fair = EVERY_PAIR if by_all_pairs else (*EVERY_PAIR, *HIERARCHICAL)
         if traffic["collective"]["name"] not in fair or "ranks" in traffic:
             return None
     document = {

@@ -11,7 +11,7 @@ import pytest
 import railweave as rw
 from railweave.framework.model import Fabric
 from railweave.plugins.packet.layout import NONE
-from railweave.plugins.packet.simulation import Settings
+from railweave.plugins.packet.simulation import Settings, Waits
 from tests.plugins.packet.cases import (
     PACKET,
     Case,
@@ -262,6 +262,24 @@ def test_before_the_first_round_trip_a_sender_waits_for_the_timeout() -> None:
     assert (
         end[0] == sum(ps(fabric, links[0], size) for size in packet_sizes(3 * MTU)) + 2 * answer + 15_000_000
     )
+
+
+def test_a_probe_goes_out_whatever_the_window_is() -> None:
+    """All eight packets are lost, and then a packet is all that may be under way: one sent again after
+    40 us of silence shows that the others are gone, so that 16 are sent in all before another 40 us."""
+    fabric, links = line(1)
+    case = Case(
+        fabric, between(fabric, {(0, 1): [links]}), [Message(0, 1, 8 * MTU)], loss=np.ones(fabric.n_links),
+        first_wait=20_000_000, timeout=40_000_000, most_wait=80_000_000,
+    )  # fmt: skip
+    sim, _ = case.simulation()
+    sim.advance(30_000_000)
+    assert sim.of_job(0)["packets"].tolist() == [8] and sim.s.link["lost"].sum() == 8
+    sim.allow(0, np.ones(1), Waits(*(np.array([us * 1_000_000]) for us in (20, 40, 80, 1_000_000))))
+    nothing = np.zeros(fabric.n_links)
+    sim.harm(nothing, nothing, nothing > 0)
+    sim.advance(90_000_000)
+    assert sim.over(0) and sim.of_job(0)["packets"].tolist() == [16]
 
 
 def test_a_sender_that_goes_on_sending_does_not_probe() -> None:
