@@ -26,7 +26,7 @@ FIRST_S = 1.0
 """What the busiest link needs for the first iteration with `rate_scale: auto`: long enough for health to be
 measured in it."""
 MOST_S = 10.0
-"""What the first iteration takes at most then, where latencies hold it up, and health is measured for little."""
+"""What the first iteration takes at most then, where latencies hold it up."""
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 """How long an iteration is computed before its progress is shown, and how often then."""
 

@@ -34,7 +34,15 @@ from tests.laws.experiments import (
     some_faults,
     some_topology,
 )
-from tests.laws.packets import SMALL, on_packets, one_path_each, picoseconds, some_control, some_options
+from tests.laws.packets import (
+    FULL,
+    SMALL,
+    on_packets,
+    one_path_each,
+    picoseconds,
+    some_control,
+    some_options,
+)
 from tests.laws.runs import Outcome
 from tests.laws.test_scaling import scaled
 

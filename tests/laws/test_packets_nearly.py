@@ -9,7 +9,7 @@ from math import inf
 from statistics import fmean
 
 from tests.laws import test_cutting, test_never_worse, test_relabelling, test_slow_is_not_worse_than_cut
-from tests.laws.blocks import Block, Case, Drawing
+from tests.laws.blocks import Block, Case, Drawing, Judge
 from tests.laws.experiments import QUIET
 from tests.laws.packets import IDEAL, on_packets
 from tests.laws.runs import Outcome
@@ -25,6 +25,20 @@ LEAST_PACKETS = 32
 """Of a message: of fewer, the last ones are more than WITHIN of its time."""
 
 
+def unless_in_turn(judge: Judge) -> Judge:
+    """Against the law is what breaks it both where queues are first in, first out and where pairs take turns.
+    Packets that are sent in step meet in the former, by chance of names and routes (a permutation that is
+    sprayed over a ring of 12 takes 1.7 times as long as flows do); what that costs, another link may save."""
+
+    def judged(case: Case, outcomes: Sequence[Outcome]) -> str | None:
+        if (complaint := judge(case, outcomes)) is None:
+            return None
+        case = replace(case, document={**case.document, "engine": {**IDEAL, "queue": "fair"}})
+        return complaint if judge(case, case.outcomes()) is not None else None
+
+    return judged
+
+
 def drawn_renamed(drawing: Drawing) -> Case | None:
     case = test_relabelling.drawn(drawing)
     if case is None:
@@ -38,13 +52,16 @@ def drawn_renamed(drawing: Drawing) -> Case | None:
 
 def judge_names(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     """The mean of each iteration under both names; over seeds, no further apart than these.
-    Which of several equal detours is taken may differ."""
+    Which of several equal detours is taken may differ, and which packets of a sprayed message a dead path
+    takes, as that goes by the turns of paths."""
     half = len(outcomes) // 2
     if any(outcome.findings is None for outcome in outcomes):
         return None
     if half == 1 and not test_relabelling.same_detours(case, *outcomes):
         return None
     for i in range(test_relabelling.ITERATIONS):
+        if half == 1 and any(outcome.found.iterations[i].result.retransmitted for outcome in outcomes):
+            continue
         s = [outcome.declared_s()[i] for outcome in outcomes]
         one, other = fmean(s[:half]), fmean(s[half:])
         spread = max(s) - min(s) if half > 1 else 0.0
@@ -83,16 +100,16 @@ def judge_feedback(case: Case, outcomes: Sequence[Outcome]) -> str | None:
 
 
 def test_packets_renamed(block: Block) -> None:
-    block.check(drawn_renamed, judge_names)
+    block.check(drawn_renamed, unless_in_turn(judge_names))
 
 
 def test_packets_with_a_cable_cut(block: Block) -> None:
-    block.check(drawn_cut, test_cutting.judge)
+    block.check(drawn_cut, unless_in_turn(test_cutting.judge))
 
 
 def test_packets_slow_or_cut(block: Block) -> None:
-    block.check(drawn_slow, test_slow_is_not_worse_than_cut.judge)
+    block.check(drawn_slow, unless_in_turn(test_slow_is_not_worse_than_cut.judge))
 
 
 def test_packets_with_feedback(block: Block) -> None:
-    block.check(drawn_with_feedback, judge_feedback)
+    block.check(drawn_with_feedback, unless_in_turn(judge_feedback))
