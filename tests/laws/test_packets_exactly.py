@@ -15,7 +15,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Float
 from railweave.framework.registry import Registers
 from railweave.framework.runs.computed import computed
-from railweave.plugins.packet.layout import DEADLOCK, NEVER
+from railweave.plugins.packet.layout import DEAD, DEADLOCK, NEVER
 from railweave.plugins.packet.model import Model
 from railweave.plugins.packet.packet_run import PacketRun
 from tests.laws import test_bytes_and_limits, test_jobs_apart
@@ -141,7 +141,8 @@ def drawn_with_options(drawing: Drawing) -> Case | None:
 
 
 def settled(plan: Plan) -> Model | None:
-    """The model after a run of the plan, once nothing is under way any more; None of a run that fails."""
+    """The model after a run of the plan, once nothing is under way any more; None of a run that fails, and
+    where a pair hears nothing any more."""
     run = PacketRun(plan, lambda event: None)
     try:
         computed(plan, run, Registers(()), lambda event: None, None)
@@ -150,7 +151,7 @@ def settled(plan: Plan) -> Model | None:
     model = run.clock.model
     assert model is not None
     while not model.sim.advance(NEVER - 1):
-        if model.sim.s.globals[DEADLOCK]:
+        if model.sim.s.globals[DEADLOCK] or model.sim.s.globals[DEAD]:
             return None
     return model
 
