@@ -23,6 +23,11 @@ class Senders(ArrayNoun):
     most_s: Float
     dead_after_s: Float
 
+    def scaled(self, factor: float) -> "Senders":
+        """The same with times that are multiplied."""
+        times = (self.first_s, self.timeout_s, self.most_s, self.dead_after_s)
+        return Senders(self.window_bits, self.acks, *(factor * seconds for seconds in times))
+
     def tries(self, silent_s: Float) -> tuple[Float, Float]:
         """(P,) each: after how much silence each of them tries its path, at `silent_s` or next after that,
         and how often it has tried it until then."""

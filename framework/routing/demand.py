@@ -6,9 +6,10 @@ from hashlib import blake2b
 
 import numpy as np
 
-from railweave.framework.health.loss import passes_at_loss, speed_at_loss
+from railweave.framework.health.loss import passes_at_loss, speed_at_loss, waits_s
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import distinct, join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds, loads
 from railweave.framework.solver.quotient import NetworkState
@@ -20,16 +21,26 @@ Prospects = Sequence[tuple[float, HealthSnapshot]]
 Seconds = Callable[[Sequence[Schedule], Fabric, NetworkState, PacketFormat], Float]
 
 
+StatesSenders = Callable[[PathBatch], Senders | None]
+"""How the senders of the pairs of some paths wait, in declared seconds; None: as `fluid` has it."""
+
+
 class JobDemand:
     """The iterations of the jobs of a run, which are under way at once. `schedules`: of each job, between
     GPUs."""
 
-    def __init__(self, schedules: Sequence[Schedule], packet: PacketFormat) -> None:
-        self.schedules, self.packet = tuple(schedules), packet
+    def __init__(
+        self, schedules: Sequence[Schedule], packet: PacketFormat, senders: StatesSenders | None = None
+    ) -> None:
+        self.schedules, self.packet, self._senders = tuple(schedules), packet, senders
 
     def sent(self, n_gpus: int) -> Demand:
         """What all of them send in an iteration, for routers that ask."""
         return Demand.of(self.schedules, n_gpus)
+
+    def senders(self, paths: PathBatch) -> Senders | None:
+        """How those of the pairs of `paths` wait, if that is stated."""
+        return None if self._senders is None else self._senders(paths)
 
     def pairs(self, n_gpus: int) -> Int64:
         """The pairs that send something, ascending, as src * n_gpus + dst."""
@@ -102,23 +113,25 @@ class Forecast:
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
         for share, health in prospects:
-            state = NetworkState(paths, *self._passing(health))
+            state = self._state(paths, health)
             with np.errstate(divide="ignore"):
                 per_second += share / seconds(demand.schedules, self._fabric, state, demand.packet)
         with np.errstate(divide="ignore"):
             return np.asarray(1 / per_second)
 
-    def _passing(self, health: HealthSnapshot) -> tuple[Float, float, Float]:
-        """As the fields of FlowState: what links pass, and what a message waits for what they lose."""
+    def _state(self, paths: PathBatch, health: HealthSnapshot) -> NetworkState:
+        """What links pass, and what messages wait for what they lose."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
         if not health.loss.any():
-            return capacity_bps, 0.0, np.empty(0)
+            return NetworkState(paths, capacity_bps)
         kept = np.where(health.loss < 1, speed_at_loss(health.loss), 1.0)
         at_rate_bps = np.minimum(capacity_bps / kept, self._fabric.capacity_bps)
-        passes_bps, wait_s = passes_at_loss(
-            at_rate_bps, health.loss, 8.0 * self._demand.packet.full_packet_bytes
-        )
-        return passes_bps, 0.0, wait_s
+        packet_bits = 8.0 * self._demand.packet.full_packet_bytes
+        passes_bps, wait_s = passes_at_loss(at_rate_bps, health.loss, packet_bits)
+        if (senders := self._demand.senders(paths)) is None:
+            return NetworkState(paths, passes_bps, wait_s=wait_s)
+        lost_s = waits_s(self._fabric, paths, health.loss, senders, packet_bits)
+        return NetworkState(paths, passes_bps, lost_s=lost_s)
 
 
 def gain(before_s: Float, after_s: Float) -> float:

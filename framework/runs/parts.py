@@ -10,9 +10,18 @@ from typing import Protocol
 
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.model import Endpoint, Fabric, IterationResult, Measurement, RouteTable, Schedule
+from railweave.framework.model import (
+    Endpoint,
+    Fabric,
+    IterationResult,
+    Measurement,
+    PathBatch,
+    RouteTable,
+    Schedule,
+)
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import EngineFacts, LinkTotals
+from railweave.framework.model.senders import Senders
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.routing.route_control import Reroute, RouteControl
 
@@ -121,6 +130,8 @@ class EngineParts:
     `traffic`: of each job. `watched`: whether later samples of the links could show anything new; `repeated`:
     the measurement at this moment, if it is like an earlier one after which scores did not change, so that
     they need not be computed. A lab never knows. `concurrent`: whether time goes on while routes are decided.
+    `senders`: how those of the pairs of some paths would wait there, by the run's clock; None where messages
+    wait as `fluid` has it (health/loss.py).
     """
 
     fabric: Fabric
@@ -135,6 +146,7 @@ class EngineParts:
     watched: Callable[[], bool] = lambda: True
     repeated: Callable[[], Measurement | None] = lambda: None
     concurrent: bool = False
+    senders: Callable[[PathBatch], Senders] | None = None
 
 
 class RunEngine(Protocol):

@@ -11,8 +11,9 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.health.options import LEAST_STEP
-from railweave.framework.model import Schedule
+from railweave.framework.model import PathBatch, Schedule
 from railweave.framework.model.findings import Findings, IterationRecord, LinkTotals
+from railweave.framework.model.senders import Senders
 from railweave.framework.routing.demand import JobDemand
 from railweave.framework.routing.route_control import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
@@ -96,7 +97,12 @@ class Session(Generic[EngineT]):
         """What pairs will send, if that is known."""
         if any(job.experiment.program for job in plan.jobs):
             return None
-        return JobDemand([job.on_gpus(job.compact[-1]) for job in plan.jobs], plan.packet)
+        return JobDemand([job.on_gpus(job.compact[-1]) for job in plan.jobs], plan.packet, self._senders)
+
+    def _senders(self, paths: PathBatch) -> Senders | None:
+        """How senders wait on some paths, in declared seconds, where they do as the transport states it."""
+        parts = self.parts
+        return None if parts.senders is None else parts.senders(paths).scaled(parts.rate_scale)
 
     @contextmanager
     def carrying(self, plan: Plan) -> Iterator[None]:

@@ -147,15 +147,20 @@ class Model:
     def _scaled(self) -> Fabric:
         return self.plan.fabric.scaled(self.rate_scale)
 
-    def _allow(self, job: int, which: Bool | None = None) -> None:
-        """Windows of a job's pairs, and the waits that its transport states for them on their paths."""
-        plan, paths = self.plan, self._paths[job]
-        ideal = dict[str, Float]()
+    def senders(self, paths: PathBatch) -> Senders:
+        """What the transport states of those of the pairs of `paths`, by the run's clock."""
+        plan, ideal = self.plan, dict[str, Float]()
         if plan.experiment.engine.options["window"] == "ideal" and not self._controlled:
             links = links_of(plan.fabric, paths, plan.packet)
             ideal["window_bits"] = 8 * ideal_window(links, plan.packet)
         with blaming(f"transport {plan.experiment.transport.name}: senders()"):
-            senders: Senders = plan.transport.senders(self._scaled, paths, plan.packet, **ideal)
+            stated: Senders = plan.transport.senders(self._scaled, paths, plan.packet, **ideal)
+        return stated
+
+    def _allow(self, job: int, which: Bool | None = None) -> None:
+        """Windows of a job's pairs, and the waits that its transport states for them on their paths."""
+        plan, paths = self.plan, self._paths[job]
+        senders = self.senders(paths)
         window = senders.window_bits / 8
         slack = window * plan.packet.RETH / plan.packet.full_packet_bytes  # a window counts packets
         waits = (senders.first_s, senders.timeout_s, senders.most_s, senders.dead_after_s)

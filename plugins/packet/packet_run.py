@@ -63,7 +63,7 @@ class PacketRun:
         text = f"{len(model.sim.s.pair)} pairs; {rates}; {model.described}"
         return EngineParts(
             plan.fabric.scaled(scale), scale, text, time.monotonic() - began, (), PacketSource(model),
-            RoutesInPlace(model.follow), model, traffic,
+            RoutesInPlace(model.follow), model, traffic, senders=model.senders,
         )  # fmt: skip
 
     def _rate_scale(self, table: RouteTable) -> float:
