@@ -85,8 +85,8 @@ def drawn_slow(drawing: Drawing) -> Case | None:
 
 
 def judge_slow(case: Case, outcomes: Sequence[Outcome]) -> str | None:
-    """Which packets are lost is drawn: what most seeds show. A wait that comes seldom is long, and may hold up
-    what its mean does not, by which routes are decided."""
+    """Which packets are lost is drawn: what most seeds show. A wait that comes seldom is long, and may hold
+    up what its mean does not, by which routes are decided."""
     *slow, cut = outcomes
     if len(slow) > 1 and median(one.seconds()[-1] for one in slow) <= MOST_WITH_LOSSES * cut.seconds()[-1]:
         return None

@@ -258,6 +258,24 @@ def test_what_a_left_path_has_lost_is_sent_again_at_once(registers: Registers) -
     assert max(times_us(leave)) < max(times_us(stay)) + 1.2e6
 
 
+def test_a_rail_that_loses_packets_is_left_as_if_it_were_cut(registers: Registers) -> None:
+    """Docs/packets.md: 7.6 % lost take a tenth of the rate, and waits of senders ten times what the iteration
+    took. As with the rail down, which is the law "slow is never worse than cut"."""
+    keys = {
+        "domains": 4, "rails": 4, "rail_latency": "3us", "collective": "direct-all-to-all", "size": "1M",
+        "iterations": 4,
+    }  # fmt: skip
+    stays, leaves, down = (
+        times_us(run(registers, **keys, fault=[f"at=iter:1 {what}"], **more))
+        for what, more in (
+            ("loss rail:0 rate=7.6%", {"feedback": False}),
+            ("loss rail:0 rate=7.6%", {}),
+            ("down rail:0", {}),
+        )
+    )
+    assert stays[-1] > 5 * stays[0] and leaves[-1] == pytest.approx(down[-1], rel=0.03)
+
+
 def test_loss_is_counted_of_the_packets_that_came(registers: Registers) -> None:
     """With 50 ms of the run's clock on the way, those lost at the end of a burst were told after all others,
     as if a link of 15 % had lost all of its last ones; routes changed 16 times in six iterations."""
