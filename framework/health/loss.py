@@ -1,9 +1,11 @@
 """What loss costs the transport: the one place where lost packets become a score."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from railweave.framework.model import Fabric, PathBatch
-from railweave.framework.model.arrays import Float
+from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.model.senders import Senders
 
 IMPROBABLE = 1e-4
@@ -43,9 +45,17 @@ def passes_at_loss(capacity_bps: Float, loss: Float, packet_bits: float) -> tupl
     return np.asarray(rate_bps), np.asarray(wait_s)
 
 
-def waits_s(fabric: Fabric, paths: PathBatch, loss: Float, senders: Senders, packet_bits: float) -> Float:
-    """(P,): seconds that messages of each pair of `paths` wait for what links (L,) lose, where all pairs send
-    at once and go on together, so that the longest wait is that of all. Pairs that lose nothing do not wait.
+def waits_s(
+    fabric: Fabric,
+    paths: PathBatch,
+    loss: Float,
+    senders: Senders,
+    packet_bits: float,
+    together: Sequence[tuple[Int64, Float]],
+) -> Float:
+    """(P,): seconds that messages of each pair of `paths` wait for what links (L,) lose, in the mean over the
+    sets of pairs that it is in, of those that send `together` (positions, and bits of messages) and go on
+    together, so that the longest wait is that of all. Pairs that lose nothing do not wait.
 
     Nobody misses the last packet of a message on a path, nor its answer: it is sent again after the first
     wait of its sender, if that is lost as well after the timeout, then after twice as long, and so on. Any
@@ -61,23 +71,32 @@ def waits_s(fabric: Fabric, paths: PathBatch, loss: Float, senders: Senders, pac
             fabric.latency_s[paths.links] + fabric.latency_s[back],
         )
     )
-    slowest_bps, travel_s, queue_s = np.full(n, np.inf), np.zeros(n), np.zeros(n)
+    slowest_bps, travel_s = np.full(n, np.inf), np.zeros(n)
     np.minimum.at(slowest_bps, pair[hop_path], fabric.capacity_bps[paths.links])
     np.maximum.at(travel_s, pair, latency_s)
-    windows = np.bincount(paths.links, (senders.window_bits[pair] * paths.weight)[hop_path], fabric.n_links)
-    np.maximum.at(queue_s, pair[hop_path], (windows / fabric.capacity_bps)[paths.links])
     last = -np.expm1(np.bincount(pair, there + answer, n))
     again, one = (
         np.bincount(pair, -paths.weight * np.expm1(of_path), n).astype(np.float64)
         for of_path in (there + answer, there)
     )
     in_trip = travel_s * slowest_bps / packet_bits
-    wait_s = np.maximum(senders.first_s, ROUND_TRIPS * (queue_s + travel_s))
-    step_s, result = senders.timeout_s, np.zeros(n)
-    for k in range(TRIES):
-        result += wait_s * _any(last * again**k) + travel_s * _any(one ** (k + 1), in_trip)
-        wait_s, step_s = step_s, np.minimum(2 * step_s, senders.most_s)
-    return np.where(last > 0, result, 0.0)
+    result, sets = np.zeros(n), np.zeros(n)
+    for of_set, bits in together:
+        sends, queue_s, window_bits = np.zeros(n, bool), np.zeros(n), np.zeros(n)
+        sends[of_set] = True
+        under_way = np.minimum(senders.window_bits[of_set], bits)
+        window_bits[of_set] = under_way * (1 - under_way / (2 * bits))
+        many = np.minimum(in_trip[sends], bits / packet_bits)
+        windows = np.bincount(paths.links, (window_bits[pair] * paths.weight)[hop_path], fabric.n_links)
+        np.maximum.at(queue_s, pair[hop_path], (windows / fabric.capacity_bps)[paths.links])
+        wait_s = np.maximum(senders.first_s, ROUND_TRIPS * queue_s)
+        step_s, sum_s = senders.timeout_s, np.zeros(n)
+        for k in range(TRIES):
+            sum_s += wait_s * _any((last * again**k)[sends])
+            sum_s += travel_s * _any(one[sends] ** (k + 1), many)
+            wait_s, step_s = step_s, np.minimum(2 * step_s, senders.most_s)
+        result, sets = result + sends * sum_s, sets + sends
+    return np.where(last > 0, result / np.maximum(sets, 1), 0.0)
 
 
 def _any(chance: Float, many: Float | float = 1.0) -> float:

@@ -33,6 +33,7 @@ class JobDemand:
         self, schedules: Sequence[Schedule], packet: PacketFormat, senders: StatesSenders | None = None
     ) -> None:
         self.schedules, self.packet, self._senders = tuple(schedules), packet, senders
+        self._together: list[tuple[Int64, Float]] | None = None
 
     def sent(self, n_gpus: int) -> Demand:
         """What all of them send in an iteration, for routers that ask."""
@@ -41,6 +42,23 @@ class JobDemand:
     def senders(self, paths: PathBatch) -> Senders | None:
         """How those of the pairs of `paths` wait, if that is stated."""
         return None if self._senders is None else self._senders(paths)
+
+    def together(self, n_gpus: int) -> list[tuple[Int64, Float]]:
+        """The pairs that send in the same phase of a schedule, as `pairs` has them, and the bits of the
+        largest message of each; of phases that do not differ in these, one."""
+        if self._together is None:
+            sets = dict[bytes, tuple[Int64, Float]]()
+            for schedule in self.schedules:
+                number = schedule.src.astype(np.int64) * n_gpus + schedule.dst
+                bits = 8.0 * schedule.in_all(self.packet.wire_bytes_of)
+                for phase in np.unique(schedule.phase[schedule.is_transfer]):
+                    sends = schedule.is_transfer & (schedule.phase == phase)
+                    pairs, place = np.unique(number[sends], return_inverse=True)
+                    largest = np.zeros(len(pairs))
+                    np.maximum.at(largest, place, (bits / schedule.repeat)[sends])
+                    sets[pairs.tobytes() + largest.tobytes()] = pairs, largest
+            self._together = list(sets.values())
+        return self._together
 
     def pairs(self, n_gpus: int) -> Int64:
         """The pairs that send something, ascending, as src * n_gpus + dst."""
@@ -113,14 +131,14 @@ class Forecast:
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
         for share, health in prospects:
-            state = self._state(paths, health)
+            state = self._state(paths, health, waits=seconds is not least_seconds)
             with np.errstate(divide="ignore"):
                 per_second += share / seconds(demand.schedules, self._fabric, state, demand.packet)
         with np.errstate(divide="ignore"):
             return np.asarray(1 / per_second)
 
-    def _state(self, paths: PathBatch, health: HealthSnapshot) -> NetworkState:
-        """What links pass, and what messages wait for what they lose."""
+    def _state(self, paths: PathBatch, health: HealthSnapshot, *, waits: bool) -> NetworkState:
+        """What links pass, and, where that `waits`, what messages wait for what they lose."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
         if not health.loss.any():
             return NetworkState(paths, capacity_bps)
@@ -128,9 +146,14 @@ class Forecast:
         at_rate_bps = np.minimum(capacity_bps / kept, self._fabric.capacity_bps)
         packet_bits = 8.0 * self._demand.packet.full_packet_bytes
         passes_bps, wait_s = passes_at_loss(at_rate_bps, health.loss, packet_bits)
-        if (senders := self._demand.senders(paths)) is None:
+        if not waits or (senders := self._demand.senders(paths)) is None:
             return NetworkState(paths, passes_bps, wait_s=wait_s)
-        lost_s = waits_s(self._fabric, paths, health.loss, senders, packet_bits)
+        numbers = paths.src * self._fabric.n_gpus + paths.dst
+        together = [
+            (np.searchsorted(numbers, pairs), bits)
+            for pairs, bits in self._demand.together(self._fabric.n_gpus)
+        ]
+        lost_s = waits_s(self._fabric, paths, health.loss, senders, packet_bits, together)
         return NetworkState(paths, passes_bps, lost_s=lost_s)
 
 

@@ -49,8 +49,8 @@ class FlowSimulation:
     """
 
     watched_work: ClassVar[int] = 0
-    """What all simulations in this process have cost at least since the first with `progress`, in hops looked
-    at."""
+    """What all simulations in this process have cost at least, in hops looked at, since the first with
+    `progress`, or since this became more than 0."""
 
     def __init__(
         self,

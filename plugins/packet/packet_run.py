@@ -17,6 +17,7 @@ from railweave.framework.runs.computed import ModelClock
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import NetworkState
+from railweave.framework.solver.simulation import FlowSimulation
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.measurements import PacketSource
 from railweave.plugins.packet.model import Model, pairs_of
@@ -56,6 +57,7 @@ class PacketRun:
 
     def bring_up(self, control: RouteControl) -> EngineParts:
         began, plan = time.monotonic(), self._plan
+        FlowSimulation.watched_work = max(FlowSimulation.watched_work, 1)  # decisions may have machine code
         scale = self._rate_scale(control.table)
         model = self.clock.model = Model(plan, control.table, scale, self._show)
         traffic = self._traffic = tuple(ModelTraffic(job, model) for job in plan.jobs)

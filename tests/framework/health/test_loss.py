@@ -76,7 +76,16 @@ def test_messages_wait_as_their_senders_state(loss: float) -> None:
     bits = 8.0 * packet.full_packet_bytes
     of_links = np.zeros(fabric.n_links)
     of_links[paths.links] = loss
-    (wait_s,) = set(waits_s(fabric, paths, of_links, senders(Tuning(), fabric, paths, packet), bits))
+    (wait_s,) = set(
+        waits_s(
+            fabric,
+            paths,
+            of_links,
+            senders(Tuning(), fabric, paths, packet),
+            bits,
+            [(np.arange(RANKS), 16 * bits)],
+        )
+    )
     assert measured == pytest.approx(1 / (1 - loss) + wait_s / (16 * bits / 4e6), rel=0.2)
 
 
@@ -102,7 +111,7 @@ def test_the_longest_wait_is_that_of_drawn_losses(tails: int, latency_s: float, 
     of_links[paths.links[paths.hop_start[:-1]]] = loss  # the first links
     stated = Senders(0 * ones, 0 * ones, first * ones, timeout * ones, most * ones, 9 * ones)
     bits = 8.0 * PacketFormat().full_packet_bytes
-    got = waits_s(fabric, paths, of_links, stated, bits)
+    got = waits_s(fabric, paths, of_links, stated, bits, [(src, 16 * bits)])
     draw = np.random.default_rng(7)
     travel_s = 4 * latency_s
     many = round(travel_s * 4e6 / bits)
