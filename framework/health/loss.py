@@ -71,15 +71,15 @@ def waits_s(
             fabric.latency_s[paths.links] + fabric.latency_s[back],
         )
     )
-    slowest_bps, travel_s = np.full(n, np.inf), np.zeros(n)
-    np.minimum.at(slowest_bps, pair[hop_path], fabric.capacity_bps[paths.links])
+    packet_s, travel_s = np.zeros(n), np.zeros(n)
+    np.maximum.at(packet_s, pair[hop_path], packet_bits / fabric.capacity_bps[paths.links])
     np.maximum.at(travel_s, pair, latency_s)
     last = -np.expm1(np.bincount(pair, there + answer, n))
     again, one = (
         np.bincount(pair, -paths.weight * np.expm1(of_path), n).astype(np.float64)
         for of_path in (there + answer, there)
     )
-    in_trip = travel_s * slowest_bps / packet_bits
+    in_trip = np.divide(travel_s, packet_s, out=np.zeros(n), where=packet_s > 0)
     result, sets = np.zeros(n), np.zeros(n)
     for of_set, bits in together:
         sends, queue_s, window_bits = np.zeros(n, bool), np.zeros(n), np.zeros(n)

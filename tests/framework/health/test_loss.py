@@ -10,7 +10,7 @@ import pytest
 
 import railweave as rw
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss, waits_s
-from railweave.framework.model import HealthSnapshot, PacketFormat
+from railweave.framework.model import HealthSnapshot, PacketFormat, PathBatch
 from railweave.framework.model.senders import Senders
 from railweave.plugins.shortest.router import Shortest
 from railweave.traffic.rocev2.buffers import RankBuffers
@@ -120,3 +120,12 @@ def test_the_longest_wait_is_that_of_drawn_losses(tails: int, latency_s: float, 
     if many:
         longest = longest + travel_s * (draw.geometric(1 - loss, (20_000, tails * many)).max(axis=1) - 1)
     assert got.tolist() == [pytest.approx(longest.mean(), rel=0.03)] * tails
+
+
+def test_pairs_without_a_path_do_not_wait() -> None:
+    fabric = rw.topology("ring", nodes=3)
+    src, none = np.arange(2), np.zeros(2)
+    nowhere = PathBatch.evenly(src, src + 1, [[], []])
+    stated = Senders(none, none, none, none, none, none)
+    sets = [(src, np.ones(2))]
+    assert waits_s(fabric, nowhere, np.ones(fabric.n_links), stated, 8.0, sets).tolist() == [0.0, 0.0]
