@@ -23,6 +23,8 @@ SIZE = Parameter(
     "64K:4M:x2 and 64K:1M:+64K are sweeps.",
     minimum=0,
 )  # fmt: skip
+MOST_SEED = 10**9
+"""The largest seed."""
 MOST = 64
 """Sizes of one sweep at most: each is a schedule of its own."""
 
@@ -243,7 +245,7 @@ class Experiment(BaseModel):
         Key("Options of reports, by the name of the report; every report is written.", shape="reports"),
     ] = Field(default_factory=dict)
     seed: Annotated[
-        int, Key("Seed of everything drawn at random.", "count", minimum=0, maximum=10**9, metavar="N")
+        int, Key("Seed of everything drawn at random.", "count", minimum=0, maximum=MOST_SEED, metavar="N")
     ] = 1
 
     @property

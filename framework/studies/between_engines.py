@@ -10,6 +10,7 @@ from typing import Any
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.engines import DEFAULT, predicting
 from railweave.framework.experiment.plan import Plan, from_document
+from railweave.framework.experiment.schema import MOST_SEED
 from railweave.framework.experiment.settings import LayeredSettings
 from railweave.framework.judging.agreement import Agreement, Observation, agreement, observed
 from railweave.framework.model.events import RunEvent
@@ -208,7 +209,8 @@ def _case_of(point: Point) -> str:
 def _in_step(plan: Plan, first: Observation, repeat: int, registers: Registers) -> Plan:
     """The plan with jobs that start and pause as in a run of the first engine, and draws of its own in every
     repeat: runs on that engine, which measures, differ too."""
-    document: dict[str, Any] = {**plan.document(), "seed": plan.experiment.seed + repeat}
+    seed = (plan.experiment.seed + repeat) % (MOST_SEED + 1)
+    document: dict[str, Any] = {**plan.document(), "seed": seed}
     if first.starts_s:
         times = zip(document["jobs"], first.starts_s, first.pauses_s, strict=True)
         timed = [{**job, "start": start_s, "pause": pause_s} for job, start_s, pause_s in times]
