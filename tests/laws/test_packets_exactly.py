@@ -208,7 +208,16 @@ def drawn_limit(drawing: Drawing) -> Case | None:
 
 
 def drawn_jobs(drawing: Drawing) -> Case | None:
-    return on_packets(test_jobs_apart.drawn(drawing), some_options(drawing.draw))
+    """Ports that share a memory belong to both jobs."""
+    options = some_options(drawing.draw)
+    if options.get("buffer_model") == "shared":
+        return None
+    return on_packets(test_jobs_apart.drawn(drawing), options)
+
+
+def cables_used(outcome: Outcome) -> set[int]:
+    """Answers go back over the cables of the data."""
+    return {link // 2 for link in test_jobs_apart.links_used(outcome)}
 
 
 def judge_jobs(case: Case, outcomes: Sequence[Outcome]) -> str | None:
@@ -216,7 +225,7 @@ def judge_jobs(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     together, *alone = outcomes
     if any(outcome.findings is None for outcome in outcomes):
         return None
-    if test_jobs_apart.links_used(alone[0]) & test_jobs_apart.links_used(alone[1]) or together.rerouted:
+    if cables_used(alone[0]) & cables_used(alone[1]) or together.rerouted:
         return None
     drawn = bool(draws(together))
     for number, one in enumerate(alone[: 1 if drawn else 2]):
