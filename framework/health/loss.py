@@ -51,15 +51,15 @@ def waits_s(
     loss: Float,
     senders: Senders,
     packet_bits: float,
-    together: Sequence[tuple[Int64, Float]],
+    together: Sequence[tuple[Int64, Float, Float]],
 ) -> Float:
-    """(P,): seconds that messages of each pair of `paths` wait for what links (L,) lose, in the mean over the
-    sets of pairs that it is in, of those that send `together` (positions, and bits of messages) and go on
-    together, so that the longest wait is that of all. Pairs that lose nothing do not wait.
+    """(P,): seconds that a message of each pair of `paths` waits for what links (L,) lose, in the mean over
+    the sets of pairs that it is in, which send `together` (positions, messages in a row and their bits)
+    and go on together, so that the longest wait is that of all. Pairs that lose nothing do not wait.
 
-    Nobody misses the last packet of a message on a path, nor its answer: it is sent again after the first
-    wait of its sender, if that is lost as well after the timeout, then after twice as long, and so on. Any
-    other of the last round trip is sent again a round trip later, time and again.
+    Nobody misses the last packet of a row on a path, nor its answer: it is sent again after the first wait of
+    its sender, if that is lost as well after the timeout, then after twice as long, and so on. Any other of
+    the last round trip is sent again a round trip later, time and again.
     """
     n, hop_path, pair = len(paths.src), paths.hop_path, paths.path_pair
     back = paths.links ^ 1
@@ -81,7 +81,7 @@ def waits_s(
     )
     in_trip = np.divide(travel_s, packet_s, out=np.zeros(n), where=packet_s > 0)
     result, sets = np.zeros(n), np.zeros(n)
-    for of_set, bits in together:
+    for of_set, in_a_row, bits in together:
         sends, queue_s, window_bits = np.zeros(n, bool), np.zeros(n), np.zeros(n)
         sends[of_set] = True
         under_way = np.minimum(senders.window_bits[of_set], bits)
@@ -95,7 +95,8 @@ def waits_s(
             sum_s += wait_s * _any((last * again**k)[sends])
             sum_s += travel_s * _any(one[sends] ** (k + 1), many)
             wait_s, step_s = step_s, np.minimum(2 * step_s, senders.most_s)
-        result, sets = result + sends * sum_s, sets + sends
+        result[of_set] += sum_s[of_set] / in_a_row
+        sets += sends
     return np.where(last > 0, result / np.maximum(sets, 1), 0.0)
 
 

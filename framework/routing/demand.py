@@ -33,7 +33,7 @@ class JobDemand:
         self, schedules: Sequence[Schedule], packet: PacketFormat, senders: StatesSenders | None = None
     ) -> None:
         self.schedules, self.packet, self._senders = tuple(schedules), packet, senders
-        self._together: list[tuple[Int64, Float]] | None = None
+        self._together: list[tuple[Int64, Float, Float]] | None = None
 
     def sent(self, n_gpus: int) -> Demand:
         """What all of them send in an iteration, for routers that ask."""
@@ -43,20 +43,24 @@ class JobDemand:
         """How those of the pairs of `paths` wait, if that is stated."""
         return None if self._senders is None else self._senders(paths)
 
-    def together(self, n_gpus: int) -> list[tuple[Int64, Float]]:
-        """The pairs that send in the same phase of a schedule, as `pairs` has them, and the bits of the
-        largest message of each; of phases that do not differ in these, one."""
+    def together(self, n_gpus: int) -> list[tuple[Int64, Float, Float]]:
+        """The pairs that send in the same phase of a schedule, as `pairs` has them; how many messages each
+        sends in a row, waiting for none of others, and their bits; of phases that do not differ in these,
+        one."""
         if self._together is None:
-            sets = dict[bytes, tuple[Int64, Float]]()
+            sets = dict[bytes, tuple[Int64, Float, Float]]()
             for schedule in self.schedules:
                 number = schedule.src.astype(np.int64) * n_gpus + schedule.dst
-                bits = 8.0 * schedule.in_all(self.packet.wire_bytes_of)
+                chained = np.diff(schedule.chained_start) > 0
+                row = np.where(chained, np.minimum(schedule.lag, schedule.repeat), schedule.repeat)
+                bits = 8.0 * schedule.in_all(self.packet.wire_bytes_of) * row / schedule.repeat
                 for phase in np.unique(schedule.phase[schedule.is_transfer]):
                     sends = schedule.is_transfer & (schedule.phase == phase)
                     pairs, place = np.unique(number[sends], return_inverse=True)
-                    largest = np.zeros(len(pairs))
-                    np.maximum.at(largest, place, (bits / schedule.repeat)[sends])
-                    sets[pairs.tobytes() + largest.tobytes()] = pairs, largest
+                    in_a_row, of_row = (
+                        np.bincount(place, of_entry[sends]).astype(np.float64) for of_entry in (row, bits)
+                    )
+                    sets[pairs.tobytes() + of_row.tobytes()] = pairs, in_a_row, of_row
             self._together = list(sets.values())
         return self._together
 
@@ -150,8 +154,8 @@ class Forecast:
             return NetworkState(paths, passes_bps, wait_s=wait_s)
         numbers = paths.src * self._fabric.n_gpus + paths.dst
         together = [
-            (np.searchsorted(numbers, pairs), bits)
-            for pairs, bits in self._demand.together(self._fabric.n_gpus)
+            (np.searchsorted(numbers, pairs), in_a_row, bits)
+            for pairs, in_a_row, bits in self._demand.together(self._fabric.n_gpus)
         ]
         lost_s = waits_s(self._fabric, paths, health.loss, senders, packet_bits, together)
         return NetworkState(paths, passes_bps, lost_s=lost_s)

@@ -83,7 +83,7 @@ def test_messages_wait_as_their_senders_state(loss: float) -> None:
             of_links,
             senders(Tuning(), fabric, paths, packet),
             bits,
-            [(np.arange(RANKS), 16 * bits)],
+            [(np.arange(RANKS), np.ones(RANKS), np.full(RANKS, 16 * bits))],
         )
     )
     assert measured == pytest.approx(1 / (1 - loss) + wait_s / (16 * bits / 4e6), rel=0.2)
@@ -111,7 +111,7 @@ def test_the_longest_wait_is_that_of_drawn_losses(tails: int, latency_s: float, 
     of_links[paths.links[paths.hop_start[:-1]]] = loss  # the first links
     stated = Senders(0 * ones, 0 * ones, first * ones, timeout * ones, most * ones, 9 * ones)
     bits = 8.0 * PacketFormat().full_packet_bytes
-    got = waits_s(fabric, paths, of_links, stated, bits, [(src, 16 * bits)])
+    got = waits_s(fabric, paths, of_links, stated, bits, [(src, ones, 16 * bits * ones)])
     draw = np.random.default_rng(7)
     travel_s = 4 * latency_s
     many = round(travel_s * 4e6 / bits)
@@ -127,5 +127,5 @@ def test_pairs_without_a_path_do_not_wait() -> None:
     src, none = np.arange(2), np.zeros(2)
     nowhere = PathBatch.evenly(src, src + 1, [[], []])
     stated = Senders(none, none, none, none, none, none)
-    sets = [(src, np.ones(2))]
+    sets = [(src, np.ones(2), np.ones(2))]
     assert waits_s(fabric, nowhere, np.ones(fabric.n_links), stated, 8.0, sets).tolist() == [0.0, 0.0]
