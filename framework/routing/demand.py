@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss, waits_s
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
-from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import distinct, join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds, loads
@@ -52,13 +52,15 @@ class JobDemand:
             for schedule in self.schedules:
                 number = schedule.src.astype(np.int64) * n_gpus + schedule.dst
                 chained = np.diff(schedule.chained_start) > 0
+                of_entry = np.repeat(np.arange(len(chained)), np.diff(schedule.after_start))
+                chained[of_entry[schedule.phase[of_entry] == schedule.phase[schedule.after]]] = True
                 row = np.where(chained, np.minimum(schedule.lag, schedule.repeat), schedule.repeat)
                 bits = 8.0 * schedule.in_all(self.packet.wire_bytes_of) * row / schedule.repeat
                 for phase in np.unique(schedule.phase[schedule.is_transfer]):
                     sends = schedule.is_transfer & (schedule.phase == phase)
                     pairs, place = np.unique(number[sends], return_inverse=True)
                     in_a_row, of_row = (
-                        np.bincount(place, of_entry[sends]).astype(np.float64) for of_entry in (row, bits)
+                        _in_a_row(place, amount[sends], chained[sends]) for amount in (row, bits)
                     )
                     sets[pairs.tobytes() + of_row.tobytes()] = pairs, in_a_row, of_row
             self._together = list(sets.values())
@@ -68,6 +70,14 @@ class JobDemand:
         """The pairs that send something, ascending, as src * n_gpus + dst."""
         numbers = [src * n_gpus + dst for src, dst, _ in (schedule.pairs() for schedule in self.schedules)]
         return distinct(np.concatenate([np.empty(0, np.int64), *numbers]))
+
+
+def _in_a_row(pair: Int64, amount: Float, chained: Bool) -> Float:
+    """What pairs send in a row: all that waits for nothing of its phase, or of entries that are `chained` to
+    others of it what the largest sends until it waits."""
+    free, most = np.bincount(pair, np.where(chained, 0, amount)), np.zeros(pair.max(initial=-1) + 1)
+    np.maximum.at(most, pair[chained], amount[chained])
+    return np.asarray(free + most)
 
 
 class Forecast:

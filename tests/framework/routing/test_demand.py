@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import railweave as rw
 from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import aggregate
@@ -408,3 +409,21 @@ def test_a_router_that_wants_the_demand_is_asked_again_when_it_changes(damped: b
     asked = len(router.asked)
     assert {1 << 12, 1 << 22} == {*router.asked} and routes.react(healthy, 3.0) is None
     assert len(router.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("collective", "in_a_row"),
+    [
+        ("ring-all-reduce", {1.0}),
+        ("broadcast", {1.0, 8.0}),
+        ("direct-all-to-all", {1.0}),
+        ("all-to-all", {4.0}),
+    ],
+)
+def test_messages_that_wait_for_nothing_are_sent_in_a_row(collective: str, in_a_row: set[float]) -> None:
+    """Of 4 x 4: a ring and chunks of a broadcast wait for what they send on, but for the root; in an all-to-all a pair of a
+    domain has a message for each domain, and one of a rail a message of each GPU of its domain."""
+    plan = rw.load(topology="rail-only", domains=4, rails=4, collective=collective, engine="fluid")
+    job = plan.jobs[0]
+    for pairs, many, bits in JobDemand([job.on_gpus(job.compact[-1])], plan.packet).together(16):
+        assert len(pairs) == len(many) == len(bits) and set(many.tolist()) == in_a_row
