@@ -421,8 +421,9 @@ def test_a_router_that_wants_the_demand_is_asked_again_when_it_changes(damped: b
     ],
 )
 def test_messages_that_wait_for_nothing_are_sent_in_a_row(collective: str, in_a_row: set[float]) -> None:
-    """Of 4 x 4: a ring and chunks of a broadcast wait for what they send on, but for the root; in an all-to-all a pair of a
-    domain has a message for each domain, and one of a rail a message of each GPU of its domain."""
+    """Of 4 x 4: a ring waits, and so do chunks of a broadcast, but for those of its root, for what they send
+    on; in an all-to-all a pair of a domain has a message for each domain, and one of a rail a message of each
+    GPU of its domain."""
     plan = rw.load(topology="rail-only", domains=4, rails=4, collective=collective, engine="fluid")
     job = plan.jobs[0]
     for pairs, many, bits in JobDemand([job.on_gpus(job.compact[-1])], plan.packet).together(16):
