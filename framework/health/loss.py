@@ -15,7 +15,7 @@ WAIT_PACKETS = 6.0
 ROUND_TRIPS = 2.0
 """Of silence, after which a sender asks (RFC 8985, section 7.2), with all windows of a link in its queue."""
 TRIES, MOST_LOST = 8, 0.99
-"""How often a packet is sent again, in what is expected of waits, and the largest loss for which they are."""
+"""How many times a packet may be sent again, and the largest share of lost packets, in expected waits."""
 MESSAGE_WAITS_PACKETS = 72.0
 """Packet times that a message waits for what a link loses, over loss / (1 - loss). Measured with the
 transport in virtual time, rings of messages of 4, 16 and 64 packets, losses of 1 to 10 %: 49 to 86."""
@@ -85,6 +85,7 @@ def waits_s(
         sends, queue_s, window_bits = np.zeros(n, bool), np.zeros(n), np.zeros(n)
         sends[of_set] = True
         under_way = np.minimum(senders.window_bits[of_set], bits)
+        # in the mean over a row: until a window is under way, more and more of it waits
         window_bits[of_set] = under_way * (1 - under_way / (2 * bits))
         many = np.minimum(in_trip[sends], bits / packet_bits)
         windows = np.bincount(paths.links, (window_bits[pair] * paths.weight)[hop_path], fabric.n_links)
@@ -101,7 +102,7 @@ def waits_s(
 
 
 def _any(chance: Float, many: Float | float = 1.0) -> float:
-    """The probability that any of so many independent events of these chances happens."""
+    """The probability that any event happens, of `many` independent ones of each of these chances."""
     return float(-np.expm1((many * np.log1p(-_lost(chance))).sum()))
 
 

@@ -70,7 +70,8 @@ class Transport(Configurable, Protocol):
     def senders(
         self, fabric: Fabric, paths: PathBatch, packet: PacketFormat, window_bits: Float | None = None
     ) -> Senders:
-        """How the senders of these pairs behave (framework/model/senders.py), for engines that compute.
+        """How the senders of these pairs behave (framework/model/senders.py): for engines that
+        compute, and for what lost packets are expected to cost in a lab.
 
         `fabric` has the rates in use. `window_bits` (P,): windows in place of the transport's, for which they
         then wait as long as they would for theirs. Pure: nothing is started."""

@@ -62,7 +62,8 @@ class JobDemand:
                     in_a_row, of_row = (
                         _in_a_row(place, amount[sends], chained[sends]) for amount in (row, bits)
                     )
-                    sets[pairs.tobytes() + of_row.tobytes()] = pairs, in_a_row, of_row
+                    key = b"".join(array.tobytes() for array in (pairs, in_a_row, of_row))
+                    sets[key] = pairs, in_a_row, of_row
             self._together = list(sets.values())
         return self._together
 
