@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from railweave.framework.health.rate_filter import RateFilter
+from railweave.framework.lab.measuring.train_timing import DELAY_S, LOST_S
 from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
@@ -44,11 +45,6 @@ LEAST_S = 0.04
 """Shortest time, in seconds, over which a rate is read: ages are whole milliseconds, so over less it would
 err by several per cent."""
 
-DELAY_S = 0.03
-"""Mean seconds by which a busy machine delays what these counters show: a switch is polled in its turn."""
-
-TRAIN_LOST_S = 10.0
-"""Seconds after which a train has passed or is lost."""
 TRAIN_ROUNDS = 3
 """Rounds after the end of a train in which the balances of its switches are ignored."""
 
@@ -157,7 +153,7 @@ class PortCounters:
         left = np.where(out, self._train - (tx - self._train_tx), 0.0)
         self._silent = np.where(self._queued & (tx == self._last[0]), self._silent + elapsed, 0.0)
         self._train_end = np.where(out & np.isinf(self._train_end), tx + self._train, self._train_end)
-        ended = (self._silent >= SILENT_S) | (tx >= self._train_end) | (now_s - self._train_at > TRAIN_LOST_S)
+        ended = (self._silent >= SILENT_S) | (tx >= self._train_end) | (now_s - self._train_at > LOST_S)
         self._troubled = np.maximum(self._troubled - 1, 0)
         for end in (self._fabric.link_src, self._fabric.link_dst):
             self._troubled[end[out]] = TRAIN_ROUNDS

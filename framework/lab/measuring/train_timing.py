@@ -26,14 +26,15 @@ SMALLEST_BYTES, LARGEST_BYTES = 512, 9000
 link of the lab."""
 
 JITTER_S, DELAY_S = 0.005, 0.03
-"""Standard deviation, in seconds, of the arrival of a packet at the controller, and mean seconds of a delay
-of a busy one."""
+"""Standard deviation, in seconds, of the arrival of a packet at the controller, and the mean delay of what
+comes by way of a busy one, which serves switches in turn."""
 
 SOON_S = 0.2
 """Seconds after which another train follows one that leaves the rate in doubt."""
 
 LOST_S = 10.0
-"""Seconds after which a train that has not come back is lost."""
+"""Seconds after which a train has passed or is lost."""
+
 NUMBERS = 65535
 """Numbers of trains, 1 to this, as they fit into 16 bits of a header; then they begin anew."""
 
