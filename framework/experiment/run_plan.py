@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from railweave.framework.errors import ExperimentError
+from railweave.framework.errors import ExperimentError, blaming
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.jobs import OWN, Job
@@ -37,7 +37,8 @@ from railweave.framework.model import (
     RouteTable,
     Schedule,
 )
-from railweave.framework.model.arrays import Int64
+from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.senders import Senders
 from railweave.framework.parameters import Parameter
 from railweave.framework.routing.batches import distinct
 from railweave.framework.routing.router_calls import unguarded, wants_demand
@@ -172,6 +173,14 @@ class Plan:
         if self.experiment.program or len(self.schedules) == 1:
             return self.schedule
         return self.schedules[iteration // self.experiment.iterations]
+
+    def senders(self, rate_scale: float, paths: PathBatch, window_bits: Float | None = None) -> Senders:
+        """How the senders of the pairs of `paths` behave, by the clock of a run at this scale; `window_bits`
+        as in hookspecs.Transport. Raises PluginError where the transport fails."""
+        fabric = self.fabric.scaled(rate_scale)
+        with blaming(f"transport {self.experiment.transport.name}: senders()"):
+            stated: Senders = self.transport.senders(fabric, paths, self.packet, window_bits)
+        return stated
 
     def document(self) -> dict[str, object]:
         """The resolved experiment as plain data in base units; `from_document` makes this plan of it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from railweave.framework.errors import LabError, RailweaveError, blaming
+from railweave.framework.errors import LabError, RailweaveError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.plugin_calls import wants_paths
@@ -33,10 +33,9 @@ from railweave.framework.lab.switching.emulation import (
 )
 from railweave.framework.lab.switching.host_addresses import open_to_programs
 from railweave.framework.lab.switching.marking import EcnMarker
-from railweave.framework.model import Fabric, PathBatch
+from railweave.framework.model import Fabric
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
-from railweave.framework.model.senders import Senders
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.processes.memory import total_pss_bytes
@@ -164,15 +163,8 @@ class EmulatedRun:
         return EngineParts(
             scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
             tuple(ends), self.measurements, link, self.injector, self.traffic.links,
-            concurrent=True, senders=partial(self._senders, scaled),
+            concurrent=True, senders=partial(self._plan.senders, rate_scale),
         )  # fmt: skip
-
-    def _senders(self, scaled: Fabric, paths: PathBatch) -> Senders:
-        """How those of the pairs of `paths` wait for what is lost."""
-        plan = self._plan
-        with blaming(f"transport {plan.experiment.transport.name}: senders()"):
-            stated: Senders = plan.transport.senders(scaled, paths, plan.packet)
-        return stated
 
     def _marker(self) -> Marker | None:
         """What marks packets, where the plan wants it."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from railweave.framework.errors import TransportError, blaming
+from railweave.framework.errors import TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.loss import passes_at_loss
@@ -121,9 +121,7 @@ class FlowModel:
 
     def _on_paths(self) -> tuple[Senders, WaitingPlaces]:
         if self._senders is None or self._senders[0] is not self.paths:
-            plan, fabric = self.plan, self.plan.fabric.scaled(self.rate_scale)
-            with blaming(f"transport {plan.experiment.transport.name}: senders()"):
-                senders = plan.transport.senders(fabric, self.paths, plan.packet)
+            senders = self.plan.senders(self.rate_scale, self.paths)
             self._senders = self.paths, senders, WaitingPlaces.of(self.paths, senders.window_bits)
         return self._senders[1:]
 

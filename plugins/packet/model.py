@@ -11,7 +11,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.plugin_calls import wants_paths
 from railweave.framework.experiment.ramp import ramp_of
 from railweave.framework.experiment.wants import chooses, controls
-from railweave.framework.model import Fabric, PathBatch, PathCounts, RouteTable, Schedule
+from railweave.framework.model import PathBatch, PathCounts, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.model.traffic import MessageTimes
@@ -27,7 +27,8 @@ from railweave.plugins.packet.deadlocks import Deadlock, deadlock_of
 from railweave.plugins.packet.layout import NEVER, PICOSECONDS
 from railweave.plugins.packet.livelocks import Livelocks
 from railweave.plugins.packet.messages import Messages, messages_of
-from railweave.plugins.packet.simulation import Settings, Simulation, Waits
+from railweave.plugins.packet.settings import Settings, Waits
+from railweave.plugins.packet.simulation import Simulation
 from railweave.plugins.packet.windows import ideal_window, links_of
 
 ADAPTIVE = {"off": 0, "packet": layout.BY_PACKET, "flowlet": layout.BY_FLOWLET}
@@ -143,19 +144,13 @@ class Model:
         counts = np.vstack([new[self.sim.paths_of(job)] for job in range(len(self._paths))])
         return PathCounts(join(*self._paths), counts.T.astype(np.float64))
 
-    @property
-    def _scaled(self) -> Fabric:
-        return self.plan.fabric.scaled(self.rate_scale)
-
     def senders(self, paths: PathBatch) -> Senders:
         """What the transport states of those of the pairs of `paths`, by the run's clock."""
-        plan, ideal = self.plan, dict[str, Float]()
+        plan, window_bits = self.plan, None
         if plan.experiment.engine.options["window"] == "ideal" and not self._controlled:
             links = links_of(plan.fabric, paths, plan.packet)
-            ideal["window_bits"] = 8 * ideal_window(links, plan.packet)
-        with blaming(f"transport {plan.experiment.transport.name}: senders()"):
-            stated: Senders = plan.transport.senders(self._scaled, paths, plan.packet, **ideal)
-        return stated
+            window_bits = 8 * ideal_window(links, plan.packet)
+        return plan.senders(self.rate_scale, paths, window_bits)
 
     def _allow(self, job: int, which: Bool | None = None) -> None:
         """Windows of a job's pairs, and the waits that its transport states for them on their paths."""

@@ -1,7 +1,6 @@
 """The arrays of the simulation, made, filled and read: pairs, paths, links, iterations."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ from railweave.framework.hookspecs import CongestionControl, PathChooser
 from railweave.framework.model import Fabric, PacketFormat, PathBatch
 from railweave.framework.model.arrays import Bool, Float, Int64, spread
 from railweave.plugins.packet import layout
-from railweave.plugins.packet.buffers import Buffers
 from railweave.plugins.packet.calendar import TIMER, push
+from railweave.plugins.packet.draws import key_of, of_iteration
 from railweave.plugins.packet.layout import (
     BLOCK,
     COUNT,
@@ -36,6 +35,7 @@ from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.room import day_shift, grown
 from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES
+from railweave.plugins.packet.settings import Settings, Waits
 from railweave.plugins.packet.windows import Links
 
 CNP_BODY = 16
@@ -47,76 +47,6 @@ COUNTED = (
     "bytes", "declared",
 )  # fmt: skip
 """What a pair counts in an iteration."""
-_MASK, _GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
-"""64 bits, and the increment of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-
-
-def mixed(z: int) -> int:
-    """As `queues.mixed`, of a Python number."""
-    z &= _MASK
-    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _MASK
-    return z ^ z >> 31
-
-
-def key_of(seed: int, job: int, src: int, dst: int) -> int:
-    """Of the draws of a pair: they depend on what it is, not on what else there is."""
-    key = 0
-    for part in (seed, job, src, dst):
-        key = mixed(key + _GOLDEN * (part + 1))
-    return key
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How packets are carried. Bytes: `room` of a queue by priority (0: no limit), `kmin`, `kmax` (0: no
-    marks), with `pmax` just below kmax; `trimming`: whether packets that find a queue full go on as headers.
-    `adaptive`: layout.BY_PACKET or BY_FLOWLET where switches choose, with `gap` picoseconds between flowlets,
-    and `ties_drawn` where one of equal queues is drawn; `marks_leaving`: whether a queue marks by what waits
-    behind a packet that leaves; `cut_through`: whether switches begin to send a packet once HEAD_BYTES are
-    there, on links no faster than it came on; `credit`: what a link may send at once after it was idle, as
-    picoseconds, where links are token buckets, which a packet leaves at once (None: they are not), and
-    `late`: picoseconds that a packet then needs at each switch on average, its destination's included, while
-    all GPUs send; less by what share of them has no iteration under way, as one machine works for all;
-    `ack_every`:
-    packets per acknowledgement at most, 0: as `allow` says; `in_turn`: whether a NIC fetches the packets of
-    its pairs in turn, instead of queuing what their windows allow; `fair`: whether the pairs whose data waits
-    for a link take turns; `buffers`: those of switches."""
-
-    room: int = 0
-    kmin: float = 0.0
-    kmax: float = 0.0
-    pmax: float = 1.0
-    ack_every: int = 4
-    in_turn: bool = True
-    seed: int = 0
-    trimming: bool = False
-    adaptive: int = 0
-    gap: int = 0
-    ties_drawn: bool = False
-    marks_leaving: bool = False
-    cut_through: bool = False
-    fair: bool = False
-    credit: int | None = None
-    late: int = 0
-    buffers: Buffers = field(default_factory=Buffers)
-
-    @property
-    def extras(self) -> bool:
-        """As layout.EXTRAS."""
-        queues = self.trimming or self.marks_leaving or self.buffers.flags
-        return bool(queues or self.adaptive or self.cut_through or self.fair or self.credit is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """Of pairs (P,), picoseconds: silence before the first probe, the timeout at least, the longest wait, and
-    the silence after which a pair gives up."""
-
-    first: Int64
-    timeout: Int64
-    most: Int64
-    dead: Int64
 
 
 class Simulation:
@@ -354,7 +284,7 @@ class Simulation:
         pair["message"], pair["done"], pair["number"] = pair["messages"], 0, 0
         before = int(pair["epoch"].max(initial=0))
         pair["epoch"] += 1
-        pair["key"] = self._keys[pairs] ^ np.uint64(mixed(_GOLDEN * before))  # no iteration draws as another
+        pair["key"] = self._keys[pairs] ^ np.uint64(of_iteration(before))
         pair["calls"] = 0
         for name in COUNTED:
             pair[name] = 0

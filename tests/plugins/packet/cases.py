@@ -14,7 +14,8 @@ from railweave.framework.model.routes import starts
 from railweave.plugins.packet.buffers import Buffers, Pauses
 from railweave.plugins.packet.layout import DEADLOCK
 from railweave.plugins.packet.messages import Messages, messages_of
-from railweave.plugins.packet.simulation import Settings, Simulation, Waits
+from railweave.plugins.packet.settings import Settings, Waits
+from railweave.plugins.packet.simulation import Simulation
 
 PACKET = PacketFormat()
 LONG = 10**12

@@ -10,7 +10,7 @@ import pytest
 
 import railweave as rw
 from railweave.plugins.packet.alone import alone_ps
-from railweave.plugins.packet.simulation import Settings
+from railweave.plugins.packet.settings import Settings
 from tests.plugins.packet.cases import PACKET, Case, Message, between, packet_sizes, ps
 from tests.plugins.packet.test_closed_forms import MTU, line
 

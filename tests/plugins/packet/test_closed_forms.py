@@ -11,7 +11,7 @@ import pytest
 import railweave as rw
 from railweave.framework.model import Fabric
 from railweave.plugins.packet.layout import NONE
-from railweave.plugins.packet.simulation import Settings, Waits
+from railweave.plugins.packet.settings import Settings, Waits
 from tests.plugins.packet.cases import (
     PACKET,
     Case,

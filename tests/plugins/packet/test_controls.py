@@ -14,7 +14,8 @@ from railweave.framework.hookspecs import CongestionControl
 from railweave.framework.hookspecs.congestion import NEVER, TRIMMED
 from railweave.framework.registry import Registers, load_plugins
 from railweave.plugins.packet.model import Model
-from railweave.plugins.packet.simulation import Settings, Simulation, Waits
+from railweave.plugins.packet.settings import Settings, Waits
+from railweave.plugins.packet.simulation import Simulation
 from railweave.plugins.packet.windows import links_of
 from tests.plugins.packet.cases import LONG, PACKET, Case, Message, between, packet_sizes, ps
 from tests.plugins.packet.test_closed_forms import MTU, line, star

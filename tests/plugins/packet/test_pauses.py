@@ -14,7 +14,7 @@ from railweave.plugins.packet.buffers import Buffers, Pauses, SharedMemory, behi
 from railweave.plugins.packet.deadlocks import deadlock_of
 from railweave.plugins.packet.layout import DEADLOCK
 from railweave.plugins.packet.pause_counts import PauseCounts
-from railweave.plugins.packet.simulation import Settings
+from railweave.plugins.packet.settings import Settings
 from tests.plugins.packet.cases import (
     PACKET,
     Case,

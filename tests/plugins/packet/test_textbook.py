@@ -11,7 +11,8 @@ import pytest
 import railweave as rw
 from railweave.plugins.packet.buffers import Buffers, Pauses, SharedMemory
 from railweave.plugins.packet.layout import BY_FLOWLET, BY_PACKET, DEADLOCK, DEPTHS, NEVER
-from railweave.plugins.packet.simulation import Settings, Simulation
+from railweave.plugins.packet.settings import Settings
+from railweave.plugins.packet.simulation import Simulation
 from tests.plugins.packet.cases import PACKET, Case, Message, ring_of_waits
 from tests.plugins.packet.textbook import Textbook
 

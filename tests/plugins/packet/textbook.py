@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from railweave.plugins.packet.draws import key_of
 from railweave.plugins.packet.layout import BY_PACKET
 from railweave.plugins.packet.queues import CROSSING, LOSING, MARKING, STEERING, chance, draw, mixed
-from railweave.plugins.packet.simulation import key_of
 from tests.plugins.packet.cases import PACKET, Case, packet_sizes, ps
 
 ACK, DATA, PAUSES, TIMER, FREES = range(5)
