@@ -82,23 +82,31 @@ def waits_s(
     in_trip = np.divide(travel_s, packet_s, out=np.zeros(n), where=packet_s > 0)
     result, sets = np.zeros(n), np.zeros(n)
     for of_set, in_a_row, bits in together:
-        sends, queue_s, window_bits = np.zeros(n, bool), np.zeros(n), np.zeros(n)
-        sends[of_set] = True
-        under_way = np.minimum(senders.window_bits[of_set], bits)
+        sets[of_set] += 1
+        if not last[of_set].any():
+            continue
+        waiting_bits, under_way = np.zeros(n), np.minimum(senders.window_bits[of_set], bits)
         # in the mean over a row: until a window is under way, more and more of it waits
-        window_bits[of_set] = under_way * (1 - under_way / (2 * bits))
-        many = np.minimum(in_trip[sends], bits / packet_bits)
-        windows = np.bincount(paths.links, (window_bits[pair] * paths.weight)[hop_path], fabric.n_links)
-        np.maximum.at(queue_s, pair[hop_path], (windows / fabric.capacity_bps)[paths.links])
-        wait_s = np.maximum(senders.first_s, ROUND_TRIPS * queue_s)
+        waiting_bits[of_set] = under_way * (1 - under_way / (2 * bits))
+        many = np.minimum(in_trip[of_set], bits / packet_bits)
+        wait_s = np.maximum(senders.first_s, ROUND_TRIPS * _queued_s(fabric, paths, waiting_bits))
         step_s, sum_s = senders.timeout_s, np.zeros(n)
         for k in range(TRIES):
-            sum_s += wait_s * _any((last * again**k)[sends])
-            sum_s += travel_s * _any(one[sends] ** (k + 1), many)
+            sum_s += wait_s * _any(last[of_set] * again[of_set] ** k)
+            sum_s += travel_s * _any(one[of_set] ** (k + 1), many)
             wait_s, step_s = step_s, np.minimum(2 * step_s, senders.most_s)
         result[of_set] += sum_s[of_set] / in_a_row
-        sets += sends
     return np.where(last > 0, result / np.maximum(sets, 1), 0.0)
+
+
+def _queued_s(fabric: Fabric, paths: PathBatch, waiting_bits: Float) -> Float:
+    """(P,): seconds of the longest queue on the paths of each pair, where so much of every pair waits."""
+    of_hop, longest_s = paths.path_pair[paths.hop_path], np.zeros(len(waiting_bits))
+    hops = np.flatnonzero(waiting_bits[of_hop])
+    link, pair = paths.links[hops], of_hop[hops]
+    queue_bits = np.bincount(link, waiting_bits[pair] * paths.weight[paths.hop_path[hops]], fabric.n_links)
+    np.maximum.at(longest_s, pair, (queue_bits / fabric.capacity_bps)[link])
+    return longest_s
 
 
 def _any(chance: Float, many: Float | float = 1.0) -> float:
