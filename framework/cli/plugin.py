@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from railweave.framework.kit.check_report import Outcome
 
 KINDS_TO_WRITE = (
-    *("router", "topology", "collective", "workload", "estimator", "congestion-control"),
+    *("router", "topology", "collective", "workload", "estimator", "chooser", "congestion-control"),
     *("report", "observer"),
 )
 

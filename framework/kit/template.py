@@ -17,6 +17,7 @@ USES = {
     "collective": "railweave run --collective @NAME@",
     "workload": "railweave run --workload @NAME@",
     "estimator": "railweave run --estimator @NAME@",
+    "chooser": "railweave run --router spray --chooser @NAME@",
     "congestion-control": "railweave run --control @NAME@",
     "report": "railweave run                          # writes it into the run directory",
     "observer": "railweave run                          # writes into the run directory",
