@@ -2,6 +2,7 @@
 # Installing system packages needs sudo, once; running does not. PYTHON=/path/to/python selects the interpreter.
 
 BIN := .venv/bin
+SLOWEST := --durations=25 --durations-min=4
 
 .PHONY: run test check lint types imports docs man directory setup dev test-quiet test-vm test-vagrant clean help
 
@@ -9,9 +10,9 @@ run: setup
 	$(BIN)/railweave run
 
 test: dev check
-	$(BIN)/pytest -n logical -m "not lab"
-	$(BIN)/pytest -n logical -m "lab and untimed"
-	$(BIN)/pytest -m "lab and not untimed and not quiet"
+	$(BIN)/pytest -n logical -m "not lab" $(SLOWEST)
+	$(BIN)/pytest -n logical -m "lab and untimed" $(SLOWEST)
+	$(BIN)/pytest -m "lab and not untimed and not quiet" $(SLOWEST)
 
 test-quiet: dev
 	$(BIN)/pytest -m quiet
