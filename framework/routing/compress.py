@@ -134,8 +134,8 @@ def _odd_values(keys: Keys, field: int, others: Sequence[int]) -> Int64:
     most = np.maximum.reduceat(count, begin) if len(begin) else count
     odd = count[vote] < most[context]
     width = int(keys.fields[field].max(initial=0)) + 1
-    against = np.bincount((keys.switch * width + keys.fields[field])[odd], minlength=n_switches * width)
-    against = against.reshape(n_switches, width)
+    disagree = (keys.switch * width + keys.fields[field])[odd]
+    against = np.bincount(disagree, minlength=n_switches * width).reshape(n_switches, width)
     return np.where(against.any(axis=1), against.argmax(axis=1), ANY) if n_switches else np.empty(0, np.int64)
 
 

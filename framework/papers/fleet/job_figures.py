@@ -54,7 +54,7 @@ def job_times(
     return JobTimes(
         started=starts(jobs, placement, days).sum(axis=0).astype(float),
         job_days=length.sum(axis=0),
-        cube_days=(length * mix.cubes[jobs.kind]).sum(axis=0),
+        cube_days=(length * mix.cubes[jobs.kind]).sum(axis=0).astype(float),
         tolerant_days=tolerant.sum(axis=0),
         tolerant_to_end_days=to_end.sum(axis=0),
         tolerant_jobs=on_them.sum(axis=0).astype(float),
