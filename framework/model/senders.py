@@ -9,15 +9,16 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Senders(ArrayNoun):
-    """Of each of P pairs, (P,): `window_bits`, the most it has in flight; `acks`, bytes of acknowledgements
-    for each byte that it sends.
+    """Of each of P pairs, (P,): `window_bits`, the most it has in flight; `nic_bits`, the most it has in the
+    queues of its NIC, infinite where that is its window; `ack_every`, packets for each acknowledgement.
 
     A pair without an answer sends a packet again after `first_s`, then after `timeout_s`, and each time waits
     twice as long, `most_s` at most. The run fails once it has had no answer for `dead_after_s`.
     """
 
     window_bits: Float
-    acks: Float
+    nic_bits: Float
+    ack_every: Float
     first_s: Float
     timeout_s: Float
     most_s: Float
@@ -26,7 +27,9 @@ class Senders(ArrayNoun):
     def scaled(self, factor: float) -> "Senders":
         """The same with times that are multiplied."""
         times = (self.first_s, self.timeout_s, self.most_s, self.dead_after_s)
-        return Senders(self.window_bits, self.acks, *(factor * seconds for seconds in times))
+        return Senders(
+            self.window_bits, self.nic_bits, self.ack_every, *(factor * seconds for seconds in times)
+        )
 
     def tries(self, silent_s: Float) -> tuple[Float, Float]:
         """(P,) each: after how much silence each of them tries its path, at `silent_s` or next after that,

@@ -6,7 +6,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from railweave.framework.health.loss import passes_at_loss, speed_at_loss, waits_s
+from railweave.framework.health.loss import passes_at_loss, speed_at_loss
+from railweave.framework.health.waits import waits_s
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
@@ -168,7 +169,7 @@ class Forecast:
             (np.searchsorted(numbers, pairs), in_a_row, bits)
             for pairs, in_a_row, bits in self._demand.together(self._fabric.n_gpus)
         ]
-        lost_s = waits_s(self._fabric, paths, health.loss, senders, packet_bits, together)
+        lost_s = waits_s(self._fabric, paths, at_rate_bps, health.loss, senders, packet_bits, together)
         return NetworkState(paths, passes_bps, lost_s=lost_s)
 
 

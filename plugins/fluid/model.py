@@ -99,7 +99,8 @@ class FlowModel:
         way; they go back over the cables of the data."""
         paths, n_links = self.paths, self.plan.fabric.n_links
         back, weight = paths.links ^ 1, paths.weight[paths.hop_path]
-        acks = weight * self.senders.acks[paths.path_pair[paths.hop_path]]
+        packet, ack_every = self.plan.packet, self.senders.ack_every[paths.path_pair[paths.hop_path]]
+        acks = weight * packet.acknowledgement_bytes / (ack_every * packet.full_packet_bytes)
         sent = np.bincount(back, weight, n_links)
         return np.bincount(back, acks, n_links) / np.where(sent > 0, sent, 1.0)
 

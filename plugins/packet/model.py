@@ -1,6 +1,7 @@
 """The packets of a run and the fabric they run on, by the run's clock."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from railweave.plugins.packet.livelocks import Livelocks
 from railweave.plugins.packet.messages import Messages, messages_of
 from railweave.plugins.packet.settings import Settings, Waits
 from railweave.plugins.packet.simulation import Simulation
-from railweave.plugins.packet.windows import ideal_window, links_of
+from railweave.plugins.packet.windows import ideal_window, links_of, most_in_nic
 
 ADAPTIVE = {"off": 0, "packet": layout.BY_PACKET, "flowlet": layout.BY_FLOWLET}
 MARKS = {"on": True, "off": False}
@@ -150,7 +151,13 @@ class Model:
         if plan.experiment.engine.options["window"] == "ideal" and not self._controlled:
             links = links_of(plan.fabric, paths, plan.packet)
             window_bits = 8 * ideal_window(links, plan.packet)
-        return plan.senders(self.rate_scale, paths, window_bits)
+        stated = plan.senders(self.rate_scale, paths, window_bits)
+        if self.settings.ack_every:
+            stated = replace(stated, ack_every=np.full(len(paths.src), float(self.settings.ack_every)))
+        if not self.settings.in_turn:
+            return stated
+        full_bits = 8 * plan.packet.full_packet_bytes
+        return replace(stated, nic_bits=(full_bits * most_in_nic(paths)).astype(np.float64))
 
     def _allow(self, job: int, which: Bool | None = None) -> None:
         """Windows of a job's pairs, and the waits that its transport states for them on their paths."""
@@ -161,8 +168,7 @@ class Model:
         waits = (senders.first_s, senders.timeout_s, senders.most_s, senders.dead_after_s)
         scale = self.rate_scale * PICOSECONDS
         in_ps = (np.minimum(seconds * scale, NEVER).astype(np.int64) for seconds in waits)
-        each = plan.packet.acknowledgement_bytes / plan.packet.full_packet_bytes
-        every = np.rint(each / np.maximum(senders.acks, each / MOST_ACKNOWLEDGED)).astype(np.int64)
+        every = np.minimum(senders.ack_every, MOST_ACKNOWLEDGED).astype(np.int64)
         self.sim.allow(job, window + slack, Waits(*in_ps), every)
         if self._controlled:
             with blaming(f"congestion-control {plan.experiment.control.name}: start()"):

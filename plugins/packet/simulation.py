@@ -36,7 +36,7 @@ from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.room import day_shift, grown
 from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES
 from railweave.plugins.packet.settings import Settings, Waits
-from railweave.plugins.packet.windows import Links
+from railweave.plugins.packet.windows import Links, most_in_nic
 
 CNP_BODY = 16
 """Reserved bytes of a CNP behind its BTH (InfiniBand specification, annex A17)."""
@@ -184,6 +184,7 @@ class Simulation:
         if self._settings.in_turn:
             has_links = np.diff(batch.hop_start) > 0
             s.link["instant"][batch.links[batch.hop_start[:-1][has_links]]] = 0
+        most = most_in_nic(batch) if self._settings.in_turn else np.full(len(batch.src), NEVER_IN_NIC)
         changed = np.arange(len(batch.src)) if which is None else np.flatnonzero(which)
         for i in changed.tolist():
             p, low, high = first_pair + i, int(batch.pair_start[i]), int(batch.pair_start[i + 1])
@@ -191,9 +192,7 @@ class Simulation:
             s.pair[p]["first_path"], s.pair[p]["paths"] = n_before + low, high - low
             s.pair[p]["turns"], s.pair[p]["oldest"] = 0, 0
             s.pair[p]["even"] = high > low and np.ptp(batch.weight[low:high]) == 0
-            first_links = len(set(batch.links[batch.hop_start[low:high]].tolist()))
-            most = 1 if first_links <= 1 else 2 * first_links
-            s.pair[p]["most_in_nic"] = most if self._settings.in_turn else NEVER_IN_NIC
+            s.pair[p]["most_in_nic"] = most[i]
             if self._chooser is not None and high > low:
                 known = self._known.ctypes.data + p * self._known.itemsize
                 self._call.ctypes(USE_PATHS, known, 0, 0, high - low, 0, 0, 0)

@@ -55,3 +55,12 @@ def ideal_window(links: Links, packet: PacketFormat) -> Float:
     return np.asarray(
         links.nic_rate * links.trip / PICOSECONDS + SPARE_PACKETS * packet.full_packet_bytes, np.float64
     )
+
+
+def most_in_nic(paths: PathBatch) -> Int64:
+    """(P,): packets that a pair has in the queues of a NIC that serves its pairs in turn: one, and two for
+    each of its links where paths leave by several, so that none of them idles."""
+    has, n_links = np.diff(paths.hop_start) > 0, int(paths.links.max(initial=0)) + 1
+    used = np.unique(paths.path_pair[has] * n_links + paths.links[paths.hop_start[:-1][has]])
+    first_links = np.bincount(used // n_links, minlength=len(paths.src))
+    return np.where(first_links <= 1, 1, 2 * first_links)

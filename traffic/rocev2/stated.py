@@ -37,10 +37,10 @@ def senders(
     np.maximum.at(travel_s, path_pair, 2 * latency_s)
     stride = np.array([acknowledge_every(packets) for packets in range(SPAN + 1)])
     packets = np.clip(np.rint(window_bits / full_bits), 1, SPAN).astype(np.int64)
-    acks = packet.acknowledgement_bytes / (stride[packets] * packet.full_packet_bytes)
     first_s, timeout_s, most_s = _waits(window_bits / rate, travel_s)
     dead_after_s = np.maximum(tuning.dead_after, TIMEOUTS * timeout_s)
-    return Senders(window_bits, acks, first_s, timeout_s, most_s, dead_after_s)
+    ack_every, nic_bits = stride[packets].astype(np.float64), np.full(n_pairs, np.inf)
+    return Senders(window_bits, nic_bits, ack_every, first_s, timeout_s, most_s, dead_after_s)
 
 
 def _waits(drain_s: Float, travel_s: Float) -> tuple[Float, Float, Float]:

@@ -8,14 +8,8 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-import railweave as rw
-from railweave.framework.health.loss import passes_at_loss, speed_at_loss, waits_s
-from railweave.framework.model import HealthSnapshot, PacketFormat, PathBatch
-from railweave.framework.model.senders import Senders
-from railweave.plugins.shortest.router import Shortest
+from railweave.framework.health.loss import passes_at_loss, speed_at_loss
 from railweave.traffic.rocev2.buffers import RankBuffers
-from railweave.traffic.rocev2.stated import senders
-from railweave.traffic.rocev2.tuning import Tuning
 from tests.traffic.memory_fabric import Harm, MemoryFabric
 from tests.traffic.rocev2.test_delivery import COLLECTIVE, all_reduce, table
 
@@ -61,34 +55,6 @@ def test_a_message_waits_for_what_is_lost_whatever_its_length(packets: int, loss
     assert measured == pytest.approx(1 / rate[0] + wait_s[0] / packets, rel=0.2)
 
 
-@pytest.mark.parametrize("loss", [0.01, 0.03, 0.1])
-def test_messages_wait_as_their_senders_state(loss: float) -> None:
-    """The same, of messages of 16 packets: all pairs of a ring lose data, and go on together."""
-    seeds = range(20)
-    measured = fmean(seconds(loss, seed, 16, 4e6, (0, 1, 2, 3)) for seed in seeds) / seconds(0.0, 0, 16, 4e6)
-    fabric = rw.topology("ring", nodes=RANKS, rate=4e6)
-    paths = (
-        Shortest()
-        .routes(fabric, HealthSnapshot.healthy(fabric))
-        .paths(np.arange(RANKS), (np.arange(RANKS) + 1) % RANKS)
-    )
-    packet = PacketFormat()
-    bits = 8.0 * packet.full_packet_bytes
-    of_links = np.zeros(fabric.n_links)
-    of_links[paths.links] = loss
-    (wait_s,) = set(
-        waits_s(
-            fabric,
-            paths,
-            of_links,
-            senders(Tuning(), fabric, paths, packet),
-            bits,
-            [(np.arange(RANKS), np.ones(RANKS), np.full(RANKS, 16 * bits))],
-        )
-    )
-    assert measured == pytest.approx(1 / (1 - loss) + wait_s / (16 * bits / 4e6), rel=0.2)
-
-
 @pytest.mark.parametrize("loss", [0.03, 0.1, 0.2])
 def test_one_link_that_loses_packets_holds_up_a_ring_by_little(loss: float) -> None:
     """A chain of 6 steps passes it twice. What is sent again may pass during a wait, so this is a bound."""
@@ -97,35 +63,3 @@ def test_one_link_that_loses_packets_holds_up_a_ring_by_little(loss: float) -> N
     rate, wait_s = passes_at_loss(np.array([1.0]), np.array([loss]), 1.0)
     chain = (4 * 16 + 2 * (16 / rate[0] + wait_s[0])) / (6 * 16)
     assert 0.9 * chain < measured < 1.05 * chain
-
-
-@pytest.mark.parametrize(("tails", "latency_s", "loss"), [(1, 0.0, 0.3), (5, 0.0, 0.1), (3, 2e-3, 0.2)])
-def test_the_longest_wait_is_that_of_drawn_losses(tails: int, latency_s: float, loss: float) -> None:
-    """Pairs of a star that send to GPUs of their own, each drawn by itself: its last packet, again and again,
-    by the waits that its sender states, and the others of a round trip. The mean longest of 20,000 draws."""
-    fabric = rw.topology("rail-only", domains=2 * tails, rails=1, rail_rate=4e6, rail_latency=latency_s)
-    src = np.arange(tails)
-    paths = Shortest().routes(fabric, HealthSnapshot.healthy(fabric)).paths(src, src + tails)
-    first, timeout, most = 0.5, 0.75, 2.0
-    ones, of_links = np.ones(tails), np.zeros(fabric.n_links)
-    of_links[paths.links[paths.hop_start[:-1]]] = loss  # the first links
-    stated = Senders(0 * ones, 0 * ones, first * ones, timeout * ones, most * ones, 9 * ones)
-    bits = 8.0 * PacketFormat().full_packet_bytes
-    got = waits_s(fabric, paths, of_links, stated, bits, [(src, ones, 16 * bits * ones)])
-    draw = np.random.default_rng(7)
-    travel_s = 4 * latency_s
-    many = round(travel_s * 4e6 / bits)
-    waits = np.cumsum([0.0, first, *(min(timeout * 2**k, most) for k in range(40))])
-    longest = waits[draw.geometric(1 - loss, (20_000, tails)).max(axis=1) - 1]
-    if many:
-        longest = longest + travel_s * (draw.geometric(1 - loss, (20_000, tails * many)).max(axis=1) - 1)
-    assert got.tolist() == [pytest.approx(longest.mean(), rel=0.03)] * tails
-
-
-def test_pairs_without_a_path_do_not_wait() -> None:
-    fabric = rw.topology("ring", nodes=3)
-    src, none = np.arange(2), np.zeros(2)
-    nowhere = PathBatch.evenly(src, src + 1, [[], []])
-    stated = Senders(none, none, none, none, none, none)
-    sets = [(src, np.ones(2), np.ones(2))]
-    assert waits_s(fabric, nowhere, np.ones(fabric.n_links), stated, 8.0, sets).tolist() == [0.0, 0.0]

@@ -56,7 +56,8 @@ def test_acknowledgements_are_those_that_labs_sent(fabric: str, rate_scale: floa
         paths = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric)).paths(src, dst)
         hops = np.bincount(paths.path_pair, paths.weight * np.diff(paths.hop_start))
         senders = plan.transport.senders(plan.fabric.scaled(rate_scale), paths, plan.packet)
-        data, acks = data + size @ hops, acks + (size * senders.acks) @ hops
+        each = plan.packet.acknowledgement_bytes / plan.packet.full_packet_bytes
+        data, acks = data + size @ hops, acks + (size * each / senders.ack_every) @ hops
     assert 100 * acks / data == pytest.approx(percent, abs=0.002)
 
 

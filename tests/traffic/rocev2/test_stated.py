@@ -35,8 +35,7 @@ def test_senders_wait_and_send_as_stated(options: dict[str, Any]) -> None:
         latencies = [float(fabric.latency_s[links].sum()) for links in paths]
         window = tuning.window(rates, depths, latencies, plan.packet.full_packet_bytes)
         assert senders.window_bits[i] == 8 * window * plan.packet.full_packet_bytes
-        per_packet = senders.acks[i] * plan.packet.full_packet_bytes / plan.packet.acknowledgement_bytes
-        assert per_packet == pytest.approx(1 / acknowledge_every(window))
+        assert senders.ack_every[i] == acknowledge_every(window)
         timing = Timing()
         timing.sample(1e-6)  # before its first answer a pair waits a timeout
         timing.drain, timing.travel = senders.window_bits[i] / min(rates), 2 * max(latencies)
@@ -59,7 +58,7 @@ def test_other_windows_are_waited_for_as_ours() -> None:
     batch = table.paths(np.array([0, 0, 5]), np.array([1, 9, 3]))
     own = plan.transport.senders(fabric, batch, plan.packet)
     same = plan.transport.senders(fabric, batch, plan.packet, own.window_bits)
-    for name in ("window_bits", "acks", "first_s", "timeout_s", "most_s", "dead_after_s"):
+    for name in ("window_bits", "ack_every", "first_s", "timeout_s", "most_s", "dead_after_s"):
         assert np.array_equal(getattr(own, name), getattr(same, name))
     large = plan.transport.senders(fabric, batch, plan.packet, 10 * own.window_bits)
     slowest = [

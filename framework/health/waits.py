@@ -1,0 +1,152 @@
+"""How long messages wait for lost packets, by what the transport states of its senders."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from railweave.framework.model import Fabric, PathBatch
+from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.senders import Senders
+
+ROUND_TRIPS = 2.0
+"""Of silence, after which a sender asks (RFC 8985, section 7.2)."""
+NEWEST = 0.125
+"""The share of the newest round trip in the smoothed one, by which senders wait (RFC 6298, section 2)."""
+TRIES, MOST_LOST = 8, 0.99
+"""How many times a packet may be sent again, and the largest share of lost packets, in expected waits: links
+that lose everything are down."""
+SAME = 1e-6
+"""Within which links are equally busy."""
+
+
+def waits_s(
+    fabric: Fabric,
+    paths: PathBatch,
+    capacity_bps: Float,
+    loss: Float,
+    senders: Senders,
+    packet_bits: float,
+    together: Sequence[tuple[Int64, Float, Float]],
+) -> Float:
+    """(P,): seconds that a message of each pair of `paths` waits for what links (L,) of such capacities lose,
+    in the mean over the sets of pairs that it is in, which send `together` (positions, messages in a row and
+    their bits) and go on together, so that the longest wait is that of all. Pairs that lose nothing do not
+    wait.
+
+    Nobody misses the last packet of a row on each path: those lost are sent again one after the other, each
+    after the first wait of its sender, if it is lost as well after the timeout, then after twice as long, and
+    so on. Any other of the last round trip is sent again a round trip later, time and again.
+    """
+    n, pair = len(paths.src), paths.path_pair
+    n_paths = np.bincount(pair, minlength=n)
+    lost, missed = _lost_and_missed(paths, loss, senders.ack_every / np.maximum(n_paths, 1))
+    packet_s, travel_s = np.zeros(n), np.zeros(n)
+    np.maximum.at(packet_s, pair[paths.hop_path], _seconds(packet_bits, capacity_bps)[paths.links])
+    np.maximum.at(travel_s, pair, _there_and_back_s(fabric, paths))
+    in_trip = np.divide(travel_s, packet_s, out=np.zeros(n), where=packet_s > 0)
+    result, sets = np.zeros(n), np.zeros(n)
+    for of_set, in_a_row, bits in together:
+        sets[of_set] += 1
+        if not missed[of_set].any():
+            continue
+        packets = bits / packet_bits
+        trips_s = round_trips_s(fabric, paths, capacity_bps, senders, packet_bits, of_set, bits)[of_set]
+        first_s = np.maximum(senders.first_s[of_set], ROUND_TRIPS * trips_s)
+        more_s = senders.timeout_s[of_set], senders.most_s[of_set]
+        longest_s = _longest_s(missed[of_set], np.clip(n_paths[of_set], 1, packets), first_s, *more_s)
+        again = _most_often(lost[of_set], np.minimum(in_trip[of_set], packets))
+        result[of_set] += (longest_s + again * travel_s[of_set]) / in_a_row
+    return np.where(missed > 0, result / np.maximum(sets, 1), 0.0)
+
+
+def _lost_and_missed(paths: PathBatch, loss: Float, ack_every: Float) -> tuple[Float, Float]:
+    """(P,) each: the share of the packets of each pair that are lost, and that of the last ones on its paths
+    that are, or that come after such ones without an answer: one for so many packets of a path, at least one.
+    """
+    lost, unanswered = (_shares(paths, loss[links]) for links in (paths.links, paths.links ^ 1))
+    every = np.maximum(ack_every, 1)
+    before, each = (1 - lost) ** (every - 1), (1 - lost) ** every
+    unseen = 1 - before + before * unanswered * (1 - each) / (1 - each * unanswered)
+    return lost, lost + (1 - lost) * unanswered * unseen
+
+
+def _shares(paths: PathBatch, loss: Float) -> Float:
+    """(P,): of the packets of each pair, what hops (H,) of its paths lose."""
+    passed = np.bincount(paths.hop_path, np.log1p(-np.minimum(loss, MOST_LOST)), len(paths.weight))
+    lost = np.minimum(-np.expm1(passed), MOST_LOST)
+    return np.bincount(paths.path_pair, paths.weight * lost, len(paths.src)).astype(np.float64)
+
+
+def _longest_s(share: Float, packets: Float, first_s: Float, timeout_s: Float, most_s: Float) -> Float:
+    """(P,): what each pair would wait, if it did so as often as the one of all that does most often, for so
+    many packets, these shares of which are lost each time. How often is a negative binomial distribution."""
+    exactly = (1 - share) ** packets
+    or_more, sum_s, wait_s, step_s = 1 - exactly, np.zeros(len(share)), first_s, timeout_s
+    same = 2 / (packets + 1)  # how likely a wait is for the packet of the one before, if few are lost
+    for times in range(1, TRIES + 1):
+        sum_s += wait_s * _any(or_more)
+        exactly = exactly * share * (packets + times - 1) / times
+        or_more = np.maximum(or_more - exactly, 0)
+        wait_s, step_s = (1 - same) * first_s + same * step_s, np.minimum(2 * step_s, most_s)
+    return sum_s
+
+
+def _most_often(share: Float, packets: Float) -> float:
+    """How often the packet is lost that is lost most often, of so many packets of each pair."""
+    return sum(_any(share**times, packets) for times in range(1, TRIES + 1))
+
+
+def _any(chance: Float, many: Float | float = 1.0) -> float:
+    """The probability that any event happens, of `many` independent ones of each of these chances."""
+    return float(-np.expm1((many * np.log1p(-np.minimum(chance, MOST_LOST))).sum()))
+
+
+def round_trips_s(
+    fabric: Fabric,
+    paths: PathBatch,
+    capacity_bps: Float,
+    senders: Senders,
+    packet_bits: float,
+    of_set: Int64,
+    bits: Float,
+) -> Float:
+    """(P,): the smoothed round trips of the pairs `of_set`, which send so much, when they have sent it.
+
+    What a pair has under way takes as long as its share of its busiest links needs for it. That is its
+    window, or, where links of its NIC are among the busiest, what it has in its NIC, at each of them: others'
+    packets wait there as long as its own. Until the window is full round trips grow from packet to packet,
+    and the smoothed one is behind them.
+    """
+    n, links, hop_path, pair = len(paths.src), paths.links, paths.hop_path, paths.path_pair
+    n_paths, sends = len(pair), np.zeros(n, bool)
+    sends[of_set] = True
+    weight = (paths.weight * sends[pair])[hop_path]
+    shares = np.bincount(links, weight, fabric.n_links).astype(np.float64)
+    hop_s = _seconds(shares, capacity_bps)[links]
+    bit_s = np.zeros(n_paths)  # at the pair's share of the busiest link of a path
+    np.maximum.at(bit_s, hop_path, hop_s)
+    busiest = hop_s >= bit_s[hop_path] * (1 - SAME)
+    from_nic = np.zeros(len(links), bool)
+    from_nic[paths.hop_start[:-1][np.diff(paths.hop_start) > 0]] = True
+    packets, waiting_bits = bits / packet_bits, np.zeros(n)
+    most = np.minimum(senders.window_bits[of_set] / packet_bits, packets)
+    behind = (1 / NEWEST - 1) * (1 - (1 - NEWEST) ** most) * (1 - NEWEST) ** (packets - most)
+    waiting_bits[of_set] = np.maximum(most - behind, 0) * packet_bits
+    until_asked_s = ((senders.ack_every - 1) / 2 * packet_bits)[pair] * bit_s
+    idle_s = _there_and_back_s(fabric, paths) + until_asked_s
+    queued_s = np.maximum(waiting_bits[pair] * bit_s - idle_s, 0)
+    in_nics_s = senders.nic_bits[pair] * bit_s * np.bincount(hop_path, busiest, n_paths)
+    from_busy_nic = np.bincount(hop_path, busiest & from_nic, n_paths) > 0
+    queued_s = np.where(from_busy_nic, np.minimum(queued_s, in_nics_s), queued_s)
+    return np.bincount(pair, paths.weight * (idle_s + queued_s), n).astype(np.float64)
+
+
+def _there_and_back_s(fabric: Fabric, paths: PathBatch) -> Float:
+    """(paths,): the latency of each path and of that of its answers."""
+    of_hop = fabric.latency_s[paths.links] + fabric.latency_s[paths.links ^ 1]
+    return np.bincount(paths.hop_path, of_hop, len(paths.weight)).astype(np.float64)
+
+
+def _seconds(bits: Float | float, capacity_bps: Float) -> Float:
+    """What links need for these bits; 0 of those that carry nothing."""
+    return np.divide(bits, capacity_bps, out=np.zeros_like(capacity_bps), where=capacity_bps > 0)
