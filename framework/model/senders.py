@@ -1,6 +1,6 @@
 """How a transport's senders behave, as far as an engine that computes can use it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 @dataclass(frozen=True, eq=False, slots=True)
 class Senders(ArrayNoun):
     """Of each of P pairs, (P,): `window_bits`, the most it has in flight; `nic_bits`, the most it has in the
-    queues of its NIC, infinite where that is its window; `ack_every`, packets for each acknowledgement.
+    queues of its NIC, infinite where that is its window; `stored_bits`, what a switch receives of a packet
+    before it sends it on; `ack_every`, packets for each acknowledgement.
 
     A pair without an answer sends a packet again after `first_s`, then after `timeout_s`, and each time waits
     twice as long, `most_s` at most. The run fails once it has had no answer for `dead_after_s`.
@@ -18,6 +19,7 @@ class Senders(ArrayNoun):
 
     window_bits: Float
     nic_bits: Float
+    stored_bits: Float
     ack_every: Float
     first_s: Float
     timeout_s: Float
@@ -26,10 +28,8 @@ class Senders(ArrayNoun):
 
     def scaled(self, factor: float) -> "Senders":
         """The same with times that are multiplied."""
-        times = (self.first_s, self.timeout_s, self.most_s, self.dead_after_s)
-        return Senders(
-            self.window_bits, self.nic_bits, self.ack_every, *(factor * seconds for seconds in times)
-        )
+        times = ("first_s", "timeout_s", "most_s", "dead_after_s")
+        return replace(self, **{name: factor * getattr(self, name) for name in times})
 
     def tries(self, silent_s: Float) -> tuple[Float, Float]:
         """(P,) each: after how much silence each of them tries its path, at `silent_s` or next after that,

@@ -67,18 +67,15 @@ def leaving(
     new: PathBatch,
     differs: Bool,
     health: HealthSnapshot,
-    changed_at: Float,
-    now_s: float,
+    rested: Bool,
     margin: float,
-    dwell_s: float,
 ) -> Bool:
     """(P,): which pairs leave their old paths for the new ones. `old`, `new`: of the same pairs; `differs`
-    (P,): those whose paths are not the same.
+    (P,): those whose paths are not the same; `rested` (P,): those that may leave paths that are whole.
 
     A pair takes its new paths if an old one is broken; else only if the new ones score at least `margin`
     times the old, or nearly as much (to the square root of `margin`) over fewer links, since a detour whose
-    reason has gone only loads the rail it borrows; and it last changed `dwell_s` or longer ago. `changed_at`:
-    (P,) seconds, -inf for never, or because a path was broken.
+    reason has gone only loads the rail it borrows; and it has `rested`.
     """
     moved = np.zeros(len(new.src), bool)
     different = np.flatnonzero(differs)
@@ -88,8 +85,7 @@ def leaving(
     had, would = pair_scores(fabric, before, health), pair_scores(fabric, after, health)
     shorter = (mean_hops(after) < mean_hops(before) - EQUAL_WITHIN) & (np.diff(after.pair_start) > 0)
     better = (would >= margin * had - EQUAL_WITHIN) | (shorter & (would * sqrt(margin) >= had - EQUAL_WITHIN))
-    rested = now_s - changed_at[different] >= dwell_s
-    leaves = broken_pairs(before, health) | (better & rested)
+    leaves = broken_pairs(before, health) | (better & rested[different])
     moved[different[leaves]] = True
     return moved
 

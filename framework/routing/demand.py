@@ -154,23 +154,42 @@ class Forecast:
             return np.asarray(1 / per_second)
 
     def _state(self, paths: PathBatch, health: HealthSnapshot, *, waits: bool) -> NetworkState:
-        """What links pass, and, where that `waits`, what messages wait for what they lose."""
+        """What links pass, and, where that `waits`, what messages wait for what they lose, and where packets
+        are stored."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
+        senders = self._demand.senders(paths) if waits else None
+        stored_s = np.empty(0) if senders is None else self._stored_s(paths, capacity_bps, senders)
         if not health.loss.any():
-            return NetworkState(paths, capacity_bps)
+            return NetworkState(paths, capacity_bps, pair_s=stored_s)
         kept = np.where(health.loss < 1, speed_at_loss(health.loss), 1.0)
         at_rate_bps = np.minimum(capacity_bps / kept, self._fabric.capacity_bps)
         packet_bits = 8.0 * self._demand.packet.full_packet_bytes
         passes_bps, wait_s = passes_at_loss(at_rate_bps, health.loss, packet_bits)
-        if not waits or (senders := self._demand.senders(paths)) is None:
+        if senders is None:
             return NetworkState(paths, passes_bps, wait_s=wait_s)
-        numbers = paths.src * self._fabric.n_gpus + paths.dst
-        together = [
-            (np.searchsorted(numbers, pairs), in_a_row, bits)
-            for pairs, in_a_row, bits in self._demand.together(self._fabric.n_gpus)
-        ]
+        together = self._together(paths)
         lost_s = waits_s(self._fabric, paths, at_rate_bps, health.loss, senders, packet_bits, together)
-        return NetworkState(paths, passes_bps, lost_s=lost_s)
+        return NetworkState(paths, passes_bps, pair_s=lost_s + stored_s)
+
+    def _together(self, paths: PathBatch) -> list[tuple[Int64, Float, Float]]:
+        """What the demand sends together, by the positions of its pairs in `paths`."""
+        n = self._fabric.n_gpus
+        numbers = paths.src * n + paths.dst
+        sets = self._demand.together(n)
+        return [(np.searchsorted(numbers, pairs), in_a_row, bits) for pairs, in_a_row, bits in sets]
+
+    def _stored_s(self, paths: PathBatch, capacity_bps: Float, senders: Senders) -> Float:
+        """(P,): by how much a message of each pair is later on its longest path than its rate says: switches
+        receive a packet, or all of a shorter message, before they send it on."""
+        largest_bits = np.zeros(len(paths.src))
+        for places, in_a_row, bits in self._together(paths):
+            largest_bits[places] = np.maximum(largest_bits[places], bits / in_a_row)
+        bit_s = np.divide(1.0, capacity_bps, out=np.zeros_like(capacity_bps), where=capacity_bps > 0)
+        of_hop, slowest_s, longest_s = bit_s[paths.links], np.zeros(len(paths.weight)), 0 * largest_bits
+        np.maximum.at(slowest_s, paths.hop_path, of_hop)
+        others_s = np.bincount(paths.hop_path, of_hop, len(paths.weight)) - slowest_s
+        np.maximum.at(longest_s, paths.path_pair, others_s)
+        return np.minimum(senders.stored_bits, largest_bits) * longest_s
 
 
 def gain(before_s: Float, after_s: Float) -> float:

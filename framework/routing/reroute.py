@@ -27,7 +27,7 @@ from railweave.framework.routing.batches import (
     take,
     unreachable,
 )
-from railweave.framework.routing.damping import broken_pairs, lacks, leaving, mean_hops, uneven
+from railweave.framework.routing.damping import broken_pairs, lacks, leaving, mean_hops, pair_scores, uneven
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
 from railweave.framework.routing.demand import Forecast, JobDemand, Prospects
 from railweave.framework.routing.router_calls import ask, placed, wants_demand
@@ -90,6 +90,7 @@ class RoutesInUse:
             fabric, router, self.name, options, pairs, self._sends, block=block
         )
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
+        self._expected = [np.zeros(len(paths.src)) for paths in self._blocks]  # score when paths were taken
         self.carry(demand)
 
     def carry(self, demand: JobDemand | None) -> None:
@@ -117,14 +118,13 @@ class RoutesInUse:
         what to expect, if that is more than `health`."""
         if not self.asks(health, now_s):
             return None
-        dwell_s = self.options.dwell_s
         self._prospects = prospects or ((1.0, health),)
-        rested = [now_s - changed_at >= dwell_s for changed_at in self._changed_at]
+        rested = self._rested(health, now_s)
         new = self._answer(health)
         if self._whole:
             chosen = self._whole_tables(new, health, rested)
         else:
-            chosen = self._pair_by_pair(new, health, now_s, rested, dwell_s)
+            chosen = self._pair_by_pair(new, health, rested)
         weighed = _weighed(self._blocks, chosen.blocks, chosen.moved)
         self._routed = health
         if not (weighed.any() or chosen.moves):
@@ -133,6 +133,8 @@ class RoutesInUse:
         why = self._why(self._based_on, health) or self._why_now(prospects)
         self._carries_anew = self._obsolete = False
         broken = [broken_pairs(block, health) for block in self._blocks]
+        for block, leaves, expected in zip(chosen.blocks, chosen.moved, self._expected, strict=True):
+            expected[leaves] = pair_scores(self.fabric, take(block, np.flatnonzero(leaves)), health)
         for lost, leaves, changed_at in zip(broken, chosen.moved, self._changed_at, strict=True):
             # what had no choice does not wait for the dwell time to return: while a cable flaps, that would
             # keep pairs on a slow detour for good
@@ -143,6 +145,16 @@ class RoutesInUse:
         # By change, not by snapshot: one may be acted on twice, before and after a dwell time.
         self.version += 1
         return RouteChange(self.version, self.paths, np.concatenate(chosen.moved), weighed, why)
+
+    def _rested(self, health: HealthSnapshot, now_s: float) -> list[Bool]:
+        """(P,) of each block: the pairs that may leave their paths. Those that took them within the dwell
+        time may only if these have proved worse by the margin than they were known to be."""
+        rested = [now_s - changed_at >= self.options.dwell_s for changed_at in self._changed_at]
+        for block, expected, may in zip(self._blocks, self._expected, rested, strict=True):
+            if (rests := np.flatnonzero(~may)).size:
+                score = pair_scores(self.fabric, take(block, rests), health)
+                may[rests] = self.options.margin * score < expected[rests] - EQUAL_WITHIN
+        return rested
 
     def _answer(self, health: HealthSnapshot) -> list[PathBatch]:
         """The router's paths for the pairs in use, proved sound."""
@@ -195,17 +207,15 @@ class RoutesInUse:
         self,
         new: list[PathBatch],
         health: HealthSnapshot,
-        now_s: float,
         rested: Sequence[Bool],
-        dwell_s: float,
     ) -> Arrangement:
         """Every pair on one of the router's paths for it, or on those in use. Pairs without a demand follow
         scores."""
         margin, forecast, old = self.options.margin, self._forecast, self._blocks
         differs = [~same_paths(before, after) for before, after in zip(old, new, strict=True)]
         by_score = [
-            leaving(self.fabric, before, after, other, health, changed_at, now_s, margin, dwell_s)
-            for before, after, other, changed_at in zip(old, new, differs, self._changed_at, strict=True)
+            leaving(self.fabric, before, after, other, health, rest, margin)
+            for before, after, other, rest in zip(old, new, differs, rested, strict=True)
         ]
         if self._obsolete:  # no path in use answers what is sent now
             by_score = [np.ones(len(block.src), bool) for block in old]

@@ -14,13 +14,13 @@ from railweave.framework.solver.tasks import Tasks
 class NetworkState(ArrayNoun):
     """`paths`: those of the pairs in use; `capacity_bps` (L,): of every link at declared rates, 0 where it is
     down. In declared seconds, what is added to a message: `switch_s` by every switch of a path, `wait_s` (L,)
-    by every link besides its latency, `lost_s` (P,) by its pair; empty for nothing."""
+    by every link besides its latency, `pair_s` (P,) by its pair; empty for nothing."""
 
     paths: PathBatch
     capacity_bps: Float
     switch_s: float = 0.0
     wait_s: Float = field(default_factory=lambda: np.empty(0))
-    lost_s: Float = field(default_factory=lambda: np.empty(0))
+    pair_s: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,8 +47,8 @@ def network_of(fabric: Fabric, state: NetworkState) -> Network:
     travel_s = wires_s + state.switch_s * switches
     delay_s = np.zeros(len(paths.src))
     np.maximum.at(delay_s, path_pair, travel_s)
-    if len(state.lost_s):
-        delay_s += state.lost_s
+    if len(state.pair_s):
+        delay_s += state.pair_s
     if np.all(np.diff(paths.pair_start) == 1):
         return Network(capacity_bps, paths.hop_start, paths.links, np.ones(len(paths.links)), delay_s)
     hops, place = np.unique(path_pair[hop_path] * fabric.n_links + paths.links, return_inverse=True)

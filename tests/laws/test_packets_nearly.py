@@ -32,9 +32,8 @@ HIDDEN: Document = {
     "faults": ["at=iter:1 loss rail:0 rate=2.68% way=in", "at=iter:1 loss nic:1.2 rate=43.64%"],
     "engine": IDEAL,
 }
-"""Breaks the law of feedback for a known reason. Pairs leave a rail that loses a little for one on which
-nothing was sent, so that nobody knows of a NIC there that loses much. It is known soon, but pairs rest for
-the dwell time before they go back."""
+"""Pairs leave a rail that loses a little for one on which nothing was sent, so that nobody knows of a NIC
+there that loses much."""
 LEAST_PACKETS = 32
 """Of a message: of fewer, the last ones are more than WITHIN of its time."""
 
@@ -144,7 +143,8 @@ def test_packets_with_feedback(block: Block) -> None:
     block.check(drawn_with_feedback, unless_in_turn(judge_feedback))
 
 
-def test_the_known_case_breaks_the_law_of_feedback_for_an_iteration() -> None:
+def test_pairs_go_back_from_a_rail_that_nobody_knew_anything_of() -> None:
+    """As soon as it is known: resting there for the dwell time, an iteration took three times as long."""
     without, known = (outcome.seconds() for outcome in Case(HIDDEN, (QUIET, {})).outcomes())
-    assert known[1] > 2 * without[1]
-    assert sum(known[2:]) < (1 + WITHIN) * sum(without[2:])
+    assert 1.1 * without[1] < known[1] < 2 * without[1]
+    assert sum(known[1:]) < 1.1 * sum(without[1:])

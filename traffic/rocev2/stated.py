@@ -39,8 +39,9 @@ def senders(
     packets = np.clip(np.rint(window_bits / full_bits), 1, SPAN).astype(np.int64)
     first_s, timeout_s, most_s = _waits(window_bits / rate, travel_s)
     dead_after_s = np.maximum(tuning.dead_after, TIMEOUTS * timeout_s)
-    ack_every, nic_bits = stride[packets].astype(np.float64), np.full(n_pairs, np.inf)
-    return Senders(window_bits, nic_bits, ack_every, first_s, timeout_s, most_s, dead_after_s)
+    ack_every = stride[packets].astype(np.float64)
+    in_nic, stored = np.full(n_pairs, np.inf), np.full(n_pairs, float(full_bits))
+    return Senders(window_bits, in_nic, stored, ack_every, first_s, timeout_s, most_s, dead_after_s)
 
 
 def _waits(drain_s: Float, travel_s: Float) -> tuple[Float, Float, Float]:

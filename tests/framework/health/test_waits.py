@@ -67,10 +67,8 @@ def test_losses_before_the_last_packet_are_seen_by_answers(loss: float) -> None:
     sender waits if the last packet is lost, or one before it that no answer to a later one tells of."""
     fabric = rw.topology("ring", nodes=3)
     paths = Shortest().routes(fabric, HealthSnapshot.healthy(fabric)).paths(np.array([0]), np.array([1]))
-    ones, rare = np.ones(1), 1e-6
-    stated = Senders(
-        0 * ones, 0 * ones, 4 * ones, ones, rare * ones, rare * ones, 9 * ones
-    )  # waits once, long
+    ones, rare = np.ones(1), np.full(1, 1e-6)  # the first wait is long, the others are nothing to it
+    stated = Senders(ones, ones, ones, 4 * ones, ones, rare, rare, 9 * ones)
     sets = [(np.array([0]), ones, 64 * BITS * ones)]
     got = waits_s(fabric, paths, fabric.capacity_bps, np.full(fabric.n_links, loss), stated, BITS, sets)
     draw, waits = np.random.default_rng(3), []
@@ -107,7 +105,7 @@ def test_the_longest_wait_is_that_of_drawn_losses(
     first, timeout, most = 0.5, 0.75, 2.0
     ones, of_links = np.ones(pairs), np.zeros(fabric.n_links)
     of_links[paths.links] = loss
-    stated = Senders(0 * ones, 0 * ones, ones, first * ones, timeout * ones, most * ones, 9 * ones)
+    stated = Senders(0 * ones, 0 * ones, 0 * ones, ones, first * ones, timeout * ones, most * ones, 9 * ones)
     sets = [(src // 2, ones, 16 * BITS * ones)]
     got = waits_s(fabric, paths, fabric.capacity_bps, of_links, stated, BITS, sets)
     draw, rate = np.random.default_rng(7), fabric.capacity_bps[paths.links[0]]

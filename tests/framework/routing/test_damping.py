@@ -109,7 +109,7 @@ def damped(
 ) -> tuple[PathBatch, np.ndarray]:
     """The paths in use then, and which pairs have left theirs; dwell 2 s."""
     differs = ~same_paths(before, after)
-    moved = leaving(fabric, before, after, differs, health, times, now_s, margin, 2.0)
+    moved = leaving(fabric, before, after, differs, health, now_s - times >= 2.0, margin)
     mixed = Arrangement.mixed([before], [after], [differs], [moved], [np.ones_like(moved)])
     assert np.array_equal(mixed.moved[0], moved)
     return mixed.blocks[0], moved

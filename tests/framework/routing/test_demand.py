@@ -1,6 +1,7 @@
 """Routes are left only if the demand then ends sooner: judged by an independent simulation, and by loads."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +40,8 @@ from railweave.plugins.spray.router import Spray
 from railweave.plugins.wfr.router import WildFirstRouting
 from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
+from railweave.traffic.rocev2.stated import senders
+from railweave.traffic.rocev2.tuning import Tuning
 from tests.fakes.small_fabrics import link_between, rail_only, torus
 
 OPTIONS = HealthOptions(dwell_s=0.0)
@@ -268,6 +271,26 @@ def test_latency_counts_where_routes_are_compared() -> None:
         change = routes.react(health_of(fabric, {1: 0.3}), 1.0)
         sends = np.isin(routes.paths.src * 16 + routes.paths.dst, hierarchical(fabric).pairs(16))
         assert bool(change is not None and change.moved[sends].any()) == moves
+
+
+@pytest.mark.parametrize(("size", "packets"), [(4 << 12, 4), (1 << 10, 1)])
+def test_switches_store_packets_before_they_send_them_on(size: int, packets: int) -> None:
+    """Where the transport states its senders: k packets of a message cross n links of equal rates in
+    k + n - 1 packet times. The engine `fluid`, which states none, has k."""
+    fabric = rail_only(3, 2)
+    src, dst = 0, fabric.n_gpus - 1  # by a domain and a rail
+    (paths,) = RoutesInUse(fabric, HScore(), OPTIONS, "hscore", (np.array([src]), np.array([dst])))._blocks
+    fabric = replace(fabric, capacity_bps=np.full(fabric.n_links, 1e9))
+    packet_s = 8 * PACKET.wire_bytes_of(size) / packets / 1e9
+    links = len(paths.links)
+    assert links == 4
+    for states, times in (
+        (partial(senders, Tuning(), fabric, packet=PACKET), packets + links - 1),
+        (None, packets),
+    ):
+        demand = JobDemand([one_message(fabric, src, dst, size)], PACKET, states)
+        took_s = seconds(fabric, paths, demand, HealthSnapshot.healthy(fabric))
+        assert took_s == pytest.approx(times * packet_s, rel=0.01)
 
 
 def test_jobs_that_a_change_leaves_alone_dilute_no_gain() -> None:

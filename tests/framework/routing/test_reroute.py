@@ -153,22 +153,40 @@ def test_the_reason_spans_all_scores_since_routes_last_changed() -> None:
     assert changes[1] is not None and changes[1].why == "rail:1 1.00 -> 0.20"
 
 
-def test_pairs_that_only_the_dwell_time_holds_back_are_tried_again_once_it_is_over() -> None:
-    """Rail 0 degrades a second after rail 1: pairs that have just left rail 1 for rail 0 leave it, too, 2 s
-    after that, although no score has moved since; other pairs at once. 4: the two of each domain."""
+def rails_in_turn(*scores: tuple[float, int, float]) -> tuple[RoutesInUse, HealthSnapshot, list[int]]:
+    """Routes of 2 x 4, of which pairs rest for 2 s, after rails had these scores, each at a time; how many
+    pairs moved then."""
     fabric = rail_only(2, 4)
     routes = RoutesInUse(fabric, HScore(), replace(OPTIONS, dwell_s=2.0), "hscore")
     health, raw, moves = HealthSnapshot.healthy(fabric, margin=1.25), np.ones(fabric.n_links), []
-    for t_s, rail in ((1.0, 1), (2.0, 0)):
-        raw[fabric.element_links(fabric.node_ids[f"rail{rail}"])] = 0.2
+    for t_s, rail, score in scores:
+        raw[fabric.element_links(fabric.node_ids[f"rail{rail}"])] = score
         news = publish(fabric, health, raw, np.ones(fabric.n_links, bool), t_s=t_s, options=OPTIONS)
         assert news is not None
         health = news
         change = routes.react(health, t_s)
-        moves.append(change.moved.sum() if change is not None else 0)
-    assert moves[1] > 0 and routes.react(health, 2.9) is None
+        moves.append(int(change.moved.sum()) if change is not None else 0)
+    return routes, health, moves
+
+
+def test_pairs_that_only_the_dwell_time_holds_back_are_tried_again_once_it_is_over() -> None:
+    """Rail 1 recovers a second after pairs have left it: 2 s after that those return that had left it for
+    more links, although no score has moved since."""
+    routes, health, moves = rails_in_turn((1.0, 1, 0.2), (2.0, 1, 1.0))
+    assert moves[0] > 0 and moves[1] == 0 and routes.react(health, 2.9) is None
     change = routes.react(health, 3.1)
-    assert change is not None and change.moved.sum() == 4
+    assert change is not None and change.moved.sum() == 2
+    assert routes.react(health, 9.0) is None
+
+
+@pytest.mark.parametrize(("score", "at_once"), [(0.2, True), (0.85, False)])
+def test_pairs_do_not_rest_on_a_rail_that_proves_worse_than_they_knew(score: float, at_once: bool) -> None:
+    """Rail 0 degrades a second after pairs have left rail 1 for it. They leave it at once, if it is worse by
+    the margin: the two of each domain, and those that used it all the time."""
+    routes, health, moves = rails_in_turn((1.0, 1, 0.2), (2.0, 0, score))
+    assert moves[0] > 0 and (moves[1] > 0) == at_once
+    on_rail = np.isin(routes.paths.links, routes.fabric.element_links(routes.fabric.node_ids["rail0"]))
+    assert on_rail.any() != at_once
     assert routes.react(health, 9.0) is None
 
 
