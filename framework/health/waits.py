@@ -50,10 +50,11 @@ def waits_s(
         if not missed[of_set].any():
             continue
         packets = bits / packet_bits
+        tails = np.clip(n_paths[of_set], 1, np.maximum(packets, 1))
         trips_s = round_trips_s(fabric, paths, capacity_bps, senders, packet_bits, of_set, bits)[of_set]
         first_s = np.maximum(senders.first_s[of_set], ROUND_TRIPS * trips_s)
         more_s = senders.timeout_s[of_set], senders.most_s[of_set]
-        longest_s = _longest_s(missed[of_set], np.clip(n_paths[of_set], 1, packets), first_s, *more_s)
+        longest_s = _longest_s(missed[of_set], tails, first_s, *more_s)
         again = _most_often(lost[of_set], np.minimum(in_trip[of_set], packets))
         result[of_set] += (longest_s + again * travel_s[of_set]) / in_a_row
     return np.where(missed > 0, result / np.maximum(sets, 1), 0.0)

@@ -115,6 +115,12 @@ def test_the_longest_wait_is_that_of_drawn_losses(
     if many := round(travel_s * rate / BITS):
         longest = longest + travel_s * (draw.geometric(1 - loss, (20_000, pairs * many)).max(axis=1) - 1)
     assert got.tolist() == [pytest.approx(longest.mean(), rel=within)] * pairs
+    if ways == 1 and not latency_s:  # a message of less than a packet is one
+        short = [(src // 2, ones, BITS / 4 * ones)]
+        assert (
+            got.tolist()
+            == waits_s(fabric, paths, fabric.capacity_bps, of_links, stated, BITS, short).tolist()
+        )
 
 
 @pytest.mark.parametrize(
