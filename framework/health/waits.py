@@ -38,7 +38,7 @@ def waits_s(
     so on. Any other of the last round trip is sent again a round trip later, time and again.
     """
     n, pair = len(paths.src), paths.path_pair
-    n_paths = np.bincount(pair, minlength=n)
+    n_paths = np.bincount(pair, minlength=n).astype(np.float64)
     lost, missed = _lost_and_missed(paths, loss, senders.ack_every / np.maximum(n_paths, 1))
     packet_s, travel_s = np.zeros(n), np.zeros(n)
     np.maximum.at(packet_s, pair[paths.hop_path], _seconds(packet_bits, capacity_bps)[paths.links])
@@ -61,9 +61,9 @@ def waits_s(
 
 
 def _lost_and_missed(paths: PathBatch, loss: Float, ack_every: Float) -> tuple[Float, Float]:
-    """(P,) each: the share of the packets of each pair that are lost, and that of the last ones on its paths
-    that are, or that come after such ones without an answer: one for so many packets of a path, at least one.
-    """
+    """(P,) each: the probability that a packet of a pair is lost; and that the sender misses nothing though
+    the last packet of a path is lost, or one before it of which no later answer, one for `ack_every` packets
+    of a path, arrives to tell."""
     lost, unanswered = (_shares(paths, loss[links]) for links in (paths.links, paths.links ^ 1))
     every = np.maximum(ack_every, 1)
     before, each = (1 - lost) ** (every - 1), (1 - lost) ** every
@@ -79,8 +79,8 @@ def _shares(paths: PathBatch, loss: Float) -> Float:
 
 
 def _longest_s(share: Float, packets: Float, first_s: Float, timeout_s: Float, most_s: Float) -> Float:
-    """(P,): what each pair would wait, if it did so as often as the one of all that does most often, for so
-    many packets, these shares of which are lost each time. How often is a negative binomial distribution."""
+    """(P,): what each pair would wait, if it did so as often as the one that does most often, for its
+    `packets`, a `share` of them lost each time. How often is a negative binomial distribution."""
     exactly = (1 - share) ** packets
     or_more, sum_s, wait_s, step_s = 1 - exactly, np.zeros(len(share)), first_s, timeout_s
     same = 2 / (packets + 1)  # how likely a wait is for the packet of the one before, if few are lost
@@ -93,7 +93,7 @@ def _longest_s(share: Float, packets: Float, first_s: Float, timeout_s: Float, m
 
 
 def _most_often(share: Float, packets: Float) -> float:
-    """How often the packet is lost that is lost most often, of so many packets of each pair."""
+    """How often the unluckiest packet is lost, of this number of packets of each pair."""
     return sum(_any(share**times, packets) for times in range(1, TRIES + 1))
 
 
@@ -136,7 +136,8 @@ def round_trips_s(
     until_asked_s = ((senders.ack_every - 1) / 2 * packet_bits)[pair] * bit_s
     idle_s = _there_and_back_s(fabric, paths) + until_asked_s
     queued_s = np.maximum(waiting_bits[pair] * bit_s - idle_s, 0)
-    in_nics_s = senders.nic_bits[pair] * bit_s * np.bincount(hop_path, busiest, n_paths)
+    in_nic_bits = np.minimum(senders.nic_bits, senders.window_bits)
+    in_nics_s = in_nic_bits[pair] * bit_s * np.bincount(hop_path, busiest, n_paths)
     from_busy_nic = np.bincount(hop_path, busiest & from_nic, n_paths) > 0
     queued_s = np.where(from_busy_nic, np.minimum(queued_s, in_nics_s), queued_s)
     return np.bincount(pair, paths.weight * (idle_s + queued_s), n).astype(np.float64)
@@ -149,5 +150,5 @@ def _there_and_back_s(fabric: Fabric, paths: PathBatch) -> Float:
 
 
 def _seconds(bits: Float | float, capacity_bps: Float) -> Float:
-    """What links need for these bits; 0 of those that carry nothing."""
+    """What links need for these bits; 0 for links whose rate is 0."""
     return np.divide(bits, capacity_bps, out=np.zeros_like(capacity_bps), where=capacity_bps > 0)

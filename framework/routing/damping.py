@@ -71,7 +71,7 @@ def leaving(
     margin: float,
 ) -> Bool:
     """(P,): which pairs leave their old paths for the new ones. `old`, `new`: of the same pairs; `differs`
-    (P,): those whose paths are not the same; `rested` (P,): those that may leave paths that are whole.
+    (P,): pairs whose paths are not the same; `rested` (P,): pairs that may leave whole paths.
 
     A pair takes its new paths if an old one is broken; else only if the new ones score at least `margin`
     times the old, or nearly as much (to the square root of `margin`) over fewer links, since a detour whose

@@ -158,7 +158,8 @@ class Forecast:
         are stored."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
         senders = self._demand.senders(paths) if waits else None
-        stored_s = np.empty(0) if senders is None else self._stored_s(paths, capacity_bps, senders)
+        together = [] if senders is None else self._together(paths)
+        stored_s = np.empty(0) if senders is None else self._stored_s(paths, capacity_bps, senders, together)
         if not health.loss.any():
             return NetworkState(paths, capacity_bps, pair_s=stored_s)
         kept = np.where(health.loss < 1, speed_at_loss(health.loss), 1.0)
@@ -167,7 +168,6 @@ class Forecast:
         passes_bps, wait_s = passes_at_loss(at_rate_bps, health.loss, packet_bits)
         if senders is None:
             return NetworkState(paths, passes_bps, wait_s=wait_s)
-        together = self._together(paths)
         lost_s = waits_s(self._fabric, paths, at_rate_bps, health.loss, senders, packet_bits, together)
         return NetworkState(paths, passes_bps, pair_s=lost_s + stored_s)
 
@@ -178,11 +178,17 @@ class Forecast:
         sets = self._demand.together(n)
         return [(np.searchsorted(numbers, pairs), in_a_row, bits) for pairs, in_a_row, bits in sets]
 
-    def _stored_s(self, paths: PathBatch, capacity_bps: Float, senders: Senders) -> Float:
+    @staticmethod
+    def _stored_s(
+        paths: PathBatch,
+        capacity_bps: Float,
+        senders: Senders,
+        together: Sequence[tuple[Int64, Float, Float]],
+    ) -> Float:
         """(P,): by how much a message of each pair is later on its longest path than its rate says: switches
         receive a packet, or all of a shorter message, before they send it on."""
         largest_bits = np.zeros(len(paths.src))
-        for places, in_a_row, bits in self._together(paths):
+        for places, in_a_row, bits in together:
             largest_bits[places] = np.maximum(largest_bits[places], bits / in_a_row)
         bit_s = np.divide(1.0, capacity_bps, out=np.zeros_like(capacity_bps), where=capacity_bps > 0)
         of_hop, slowest_s, longest_s = bit_s[paths.links], np.zeros(len(paths.weight)), 0 * largest_bits
