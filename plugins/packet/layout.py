@@ -136,6 +136,7 @@ PATH = np.dtype(
         ("tail", "i4"),
         ("turns", "i4"),  # how often it was taken, of those of its pair
         ("share", "f8"),
+        ("next_left", "i4"),  # once its pair has left it: the next path that it has left; NONE: none
     ],
     align=True,
 )
@@ -186,7 +187,7 @@ PAIR = np.dtype(
         ("oldest", "i8"),  # no packet under way on its paths was sent before
         ("unpaced", "f8"),  # rate from which its NIC alone paces it
         ("job", "i4"),  # here a line of what is seldom needed
-        ("left_head", "i4"),  # under way on paths that it has left
+        ("left_path", "i4"),  # the first path that it has left and has packets under way on; NONE: none
         ("messages", "i8"),  # where its messages begin in the order
         ("woken", "i8"),  # when an event for `wake` is out; NEVER: none is
         ("notified", "i8"),  # CNPs that have come
@@ -200,7 +201,7 @@ PAIR = np.dtype(
         ("declared", "i8"),  # how many packets it considered lost
         ("left_wait", "i8"),  # a timeout and a round trip of the paths that it has left
         ("probing", "i8"),  # whether it may send one packet more than its window allows
-        ("none", "i8", (2,)),  # a record is six lines
+        ("none", "i8"),  # a record is six lines
     ],
     align=True,
 )

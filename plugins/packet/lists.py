@@ -1,5 +1,5 @@
-"""The lists of packets, linked through them: of a pair, those sent on each path, sent on paths that it has
-left, lost, and arrived but not acknowledged; and those that are free. In numba's subset of Python."""
+"""The lists of packets, linked through them: of a path, those sent on it; of a pair, those lost, and arrived
+but not acknowledged; and those that are free. In numba's subset of Python."""
 
 from typing import Any
 
@@ -34,36 +34,20 @@ def list_sent(s: State, path: Any, i: int) -> None:
 
 
 def take_off(s: State, i: int) -> None:
-    """A packet leaves the list of its path, or that of paths that its pair has left. Headers go before data,
-    so it need not be the first, and those before it are not late."""
+    """A packet leaves the list of its path. Headers go before data, so it need not be the first, and those
+    before it are not late."""
     packet = s.packet[i]
-    pair, path = s.pair[packet["pair"]], s.path[packet["path"]]
-    listed = packet["flags"] & LISTED
-    k, before = path["head"] if listed else pair["left_head"], NONE
+    path = s.path[packet["path"]]
+    k, before = path["head"], NONE
     while k != i:
         k, before = s.packet[k]["later"], k
     if before != NONE:
         s.packet[before]["later"] = packet["later"]
-    elif listed:
-        path["head"] = packet["later"]
     else:
-        pair["left_head"] = packet["later"]
-    if listed and packet["later"] == NONE:
+        path["head"] = packet["later"]
+    if packet["later"] == NONE:
         path["tail"] = before
     packet["flags"] &= ~LISTED
-
-
-def leave_path(s: State, pair: Any, path: Any) -> None:
-    """What is under way on a path of a pair is on a path that it has left."""
-    i = head = path["head"]
-    if head == NONE:
-        return
-    s.packet[i]["flags"] &= ~LISTED
-    while s.packet[i]["later"] != NONE:
-        i = s.packet[i]["later"]
-        s.packet[i]["flags"] &= ~LISTED
-    s.packet[i]["later"] = pair["left_head"]
-    pair["left_head"], path["head"] = head, NONE
 
 
 # -- lost ----------------------------------------------------------------------------------------------

@@ -120,34 +120,30 @@ def overdue(s: State, call: Any, p: int, newest: int, now: int) -> int:
             if s.path[q]["head"] != NONE:
                 oldest = min(oldest, s.packet[s.path[q]["head"]]["sent"])
         pair["oldest"] = oldest
-    if pair["left_head"] != NONE:
+    if pair["left_path"] != NONE:
         return overdue_left(s, call, p, now)
     return NEVER
 
 
 def overdue_left(s: State, call: Any, p: int, now: int) -> int:
-    """The same of packets under way on paths that a pair has left, which are in no order: lost once one that
-    was sent later has arrived, and the timeout of those paths is over. Until one has, a round trip is what an
-    answer may take, or that timeout where none is known."""
+    """The same of paths that a pair has left: what was sent last there is lost once a packet that was sent
+    later has arrived on another one, and the timeout of those paths is over. Until one has, a round trip is
+    what an answer may take, or that timeout where none is known."""
     pair, before, again = s.pair[p], NONE, NEVER
     trip = pair["smoothed"] if pair["smoothed"] > 0 else max(pair["left_wait"], 1)
-    i = pair["left_head"]
-    while i != NONE:
-        packet = s.packet[i]
-        after = packet["later"]
-        due = packet["sent"] + pair["left_wait"]
-        if packet["flags"] & ACKED or (due <= now and packet["sent"] < pair["newest"]):
-            if before == NONE:
-                pair["left_head"] = after
-            else:
-                s.packet[before]["later"] = after
-            if packet["flags"] & ACKED:
-                release(s, i)
-            else:
-                gone(s, call, i, now, TIMEOUT)
+    newest = min(pair["newest"], now - pair["left_wait"] + 1)
+    q = pair["left_path"]
+    while q != NONE:
+        path = s.path[q]
+        overtaken(s, call, q, NONE, newest, now)
+        if path["head"] != NONE:
+            due = s.packet[path["head"]]["sent"] + pair["left_wait"]
+            before, again = q, min(again, due if due > now else now + trip)
+        elif before == NONE:
+            pair["left_path"] = path["next_left"]
         else:
-            before, again = i, min(again, due if due > now else now + trip)
-        i = after
+            s.path[before]["next_left"] = path["next_left"]
+        q = path["next_left"]
     return again
 
 
@@ -202,11 +198,12 @@ def probe(s: State, call: Any, p: int, now: int) -> None:
         i = s.path[pair["first_path"] + k]["head"]
         if i != NONE and s.packet[i]["sent"] < when:
             oldest, when = i, s.packet[i]["sent"]
-    i = pair["left_head"]
-    while i != NONE:
-        if s.packet[i]["sent"] < when:
+    q = pair["left_path"]
+    while q != NONE:
+        i = s.path[q]["head"]
+        if i != NONE and s.packet[i]["sent"] < when:
             oldest, when = i, s.packet[i]["sent"]
-        i = s.packet[i]["later"]
+        q = s.path[q]["next_left"]
     pair["probes"] += 1
     pair["active"] = now
     if oldest == NONE:

@@ -229,7 +229,7 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
             if packet["flags"] & MARKED:
                 marked += packet["size"]
         acknowledge(s, call, i, now)
-        if packet["flags"] & LISTED and 0 <= packet["path"] - pair["first_path"] < pair["paths"]:
+        if packet["flags"] & LISTED:
             overtaken(s, call, packet["path"], NONE if EXTRAS and s.globals[ADAPTIVE] else i, 0, now)
         release(s, i)
         i = after

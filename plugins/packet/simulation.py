@@ -29,7 +29,6 @@ from railweave.plugins.packet.layout import (
     State,
     in_lines,
 )
-from railweave.plugins.packet.lists import leave_path
 from railweave.plugins.packet.losses import timeout_of
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
@@ -151,7 +150,7 @@ class Simulation:
 
     def _set_pairs(self, pairs: Sequence[tuple[Int64, Int64]]) -> None:
         pair = self.s.pair
-        for name in ("lost_head", "lost_tail", "left_head", "owed_head", "owed_tail"):
+        for name in ("lost_head", "lost_tail", "left_path", "owed_head", "owed_tail"):
             pair[name] = NONE
         pair["wake"] = pair["woken"] = NEVER
         pair["ack_every"] = self._settings.ack_every
@@ -204,9 +203,10 @@ class Simulation:
         s = self.s
         pair = s.pair[p]
         first = int(pair["first_path"])
-        before = int(pair["left_wait"]) if pair["left_head"] != NONE else 0
+        before = int(pair["left_wait"]) if pair["left_path"] != NONE else 0
         for q in range(first, first + int(pair["paths"])):
-            leave_path(s, pair, s.path[q])
+            if s.path[q]["head"] != NONE:
+                s.path[q]["next_left"], pair["left_path"] = pair["left_path"], q
         pair["left_wait"] = max(before, timeout_of(s, p) + int(pair["smoothed"]))
         if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
             s.pair[p]["probes"], s.pair[p]["active"] = 0, 0

@@ -257,16 +257,21 @@ def test_with_the_latency_of_a_lab_its_links_are_token_buckets(registers: Regist
     assert 1 - slack < late_us / 50 < (latest + 2) / 3 + slack
 
 
-def test_what_a_left_path_has_lost_is_sent_again_at_once(registers: Registers) -> None:
-    """A pair leaves a lossy rail within an iteration, for paths with timeouts of seconds. It waits once for
-    what the old path lost, a timeout of that path (1 s), where it waited as often as packets were lost."""
+def test_what_a_left_path_has_lost_is_known_as_if_the_path_were_in_use(registers: Registers) -> None:
+    """Packets of one path stay in order, also on one that a pair has left: what was sent there later and has
+    arrived tells of it (RFC 8985, section 6.2, per path). So leaving a lossy rail within an iteration costs
+    nothing; where all that was lost there waited for a timeout, the iteration took 1.38 times as long as with
+    routes kept, in the mean over these seeds."""
     topology = {"name": "rail-only", "domains": 3, "rails": 5, "domain_rate": 4e11, "rail_rate": 1e11,
                 "rail_latency": 1.21e-6}  # fmt: skip
-    keys = {"topology": topology, "router": "spray", "size": 1963024, "estimator": "rate", "seed": 0,
-            "faults": ["at=iter:1 loss rail:0 rate=4.35%"], "iterations": 3}  # fmt: skip
-    stay, leave = (run(registers, feedback=feedback, **keys) for feedback in (False, True))
-    assert leave.reroutes
-    assert max(times_us(leave)) < max(times_us(stay)) + 1.2e6
+    keys = {"topology": topology, "router": "spray", "size": 1963024, "estimator": "rate", "iterations": 2,
+            "faults": ["at=iter:1 loss rail:0 rate=4.35%"]}  # fmt: skip
+    ratios = []
+    for seed in range(6):
+        stays, leaves = (run(registers, seed=seed, feedback=on, **keys) for on in (False, True))
+        assert leaves.reroutes
+        ratios.append(times_us(leaves)[1] / times_us(stays)[1])
+    assert np.mean(ratios) < 1.03
 
 
 def test_a_rail_that_loses_packets_is_left_as_if_it_were_cut(registers: Registers) -> None:
