@@ -77,7 +77,7 @@ FAULTS = [
 the run ends. After `down` one fails. Of the same cable, the other direction and both at once."""
 ELSEWHERE = (
     *(f"framework/{room}" for room in ("api", "bench", "cli", "kit", "page", "studies")),
-    *(f"plugins/{other}" for other in ("fluid", "ilp", "optree", "wfr")),
+    *(f"plugins/{other}" for other in ("fluid", "ilp", "optree", "packet", "wfr")),
 )
 """What no row depends on, so that rows stay those of one version when it changes."""
 OTHER_FAULTS = {
