@@ -136,6 +136,7 @@ PATH = np.dtype(
         ("tail", "i4"),
         ("turns", "i4"),  # how often it was taken, of those of its pair
         ("share", "f8"),
+        ("heard", "i8"),  # when one of them was last acknowledged
         ("next_left", "i4"),  # once its pair has left it: the next path that it has left; NONE: none
     ],
     align=True,
@@ -200,8 +201,8 @@ PAIR = np.dtype(
         ("bad_icrc", "i8"),
         ("declared", "i8"),  # how many packets it considered lost
         ("left_wait", "i8"),  # a timeout and a round trip of the paths that it has left
-        ("probing", "i8"),  # whether it may send one packet more than its window allows
-        ("none", "i8"),  # a record is six lines
+        ("left_silence", "i8"),  # how long nothing may arrive of what is under way on one of them
+        ("probing", "i8"),  # whether it may send one packet more than its window allows; six lines in all
     ],
     align=True,
 )

@@ -127,17 +127,20 @@ def overdue(s: State, call: Any, p: int, newest: int, now: int) -> int:
 
 def overdue_left(s: State, call: Any, p: int, now: int) -> int:
     """The same of paths that a pair has left: what was sent last there is lost once a packet that was sent
-    later has arrived on another one, and the timeout of those paths is over. Until one has, a round trip is
-    what an answer may take, or that timeout where none is known."""
+    later has arrived on another one, and the timeout of those paths is over, or nothing of the path has
+    arrived for as long as pairs keep silent. Until one has arrived, a round trip is what an answer may take,
+    or that timeout where none is known."""
     pair, before, again = s.pair[p], NONE, NEVER
     trip = pair["smoothed"] if pair["smoothed"] > 0 else max(pair["left_wait"], 1)
-    newest = min(pair["newest"], now - pair["left_wait"] + 1)
     q = pair["left_path"]
     while q != NONE:
         path = s.path[q]
-        overtaken(s, call, q, NONE, newest, now)
+        silent = path["heard"] + pair["left_silence"] <= now
+        wait = min(pair["left_silence"], pair["left_wait"]) if silent else pair["left_wait"]
+        overtaken(s, call, q, NONE, min(pair["newest"], now - wait + 1), now)
         if path["head"] != NONE:
-            due = s.packet[path["head"]]["sent"] + pair["left_wait"]
+            sent = s.packet[path["head"]]["sent"]
+            due = min(sent + pair["left_wait"], max(sent, path["heard"]) + pair["left_silence"])
             before, again = q, min(again, due if due > now else now + trip)
         elif before == NONE:
             pair["left_path"] = path["next_left"]
@@ -152,11 +155,24 @@ def timeout_of(s: State, p: int) -> int:
     return max(pair["timeout"], pair["smoothed"] + 4 * pair["variation"])
 
 
+def slack_of(s: State, p: int) -> int:
+    """What a paced pair waits longer."""
+    return gap_of(s, p, SLACK_PACKETS * (s.globals[MTU] + s.globals[HEADERS]))
+
+
+def silence_of(s: State, p: int) -> int:
+    """After how much silence a pair probes for the first time."""
+    pair = s.pair[p]
+    if pair["smoothed"] == 0:  # no round trip is known
+        return timeout_of(s, p) + slack_of(s, p)
+    return max(pair["first_wait"], 2 * pair["smoothed"]) + slack_of(s, p)
+
+
 def timer(s: State, call: Any, p: int, now: int) -> None:
     """Consider lost what was sent a timeout before a packet that arrived, and probe after silence."""
     pair = s.pair[p]
     pair["timing"] = 0
-    slack = gap_of(s, p, SLACK_PACKETS * (s.globals[MTU] + s.globals[HEADERS]))
+    slack = slack_of(s, p)
     late = timeout_of(s, p) + slack
     again = overdue(s, call, p, pair["newest"] - late, now)
     if pair["in_flight"] == 0:
@@ -164,10 +180,8 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
             s.globals[DEAD] = p + 1
         look(s, p)
         return
-    wait = max(pair["first_wait"], 2 * pair["smoothed"]) + slack
-    if pair["probes"] == 0 and pair["smoothed"] == 0:
-        wait = late  # no round trip is known
-    elif pair["probes"] > 0:
+    wait = silence_of(s, p)
+    if pair["probes"] > 0:
         wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
     if now - pair["active"] >= wait:
         silence = now - pair["heard"]

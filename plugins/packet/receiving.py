@@ -30,7 +30,7 @@ from railweave.plugins.packet.layout import (
     State,
 )
 from railweave.plugins.packet.lists import new_packet, owe, release, settle
-from railweave.plugins.packet.losses import acknowledge, overtaken
+from railweave.plugins.packet.losses import acknowledge, overdue_left, overtaken
 from railweave.plugins.packet.pauses import admit
 from railweave.plugins.packet.queues import (
     LOSING,
@@ -230,10 +230,13 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
                 marked += packet["size"]
         acknowledge(s, call, i, now)
         if packet["flags"] & LISTED:
+            s.path[packet["path"]]["heard"] = now
             overtaken(s, call, packet["path"], NONE if EXTRAS and s.globals[ADAPTIVE] else i, 0, now)
         release(s, i)
         i = after
     release(s, a)
+    if pair["left_path"] != NONE:
+        overdue_left(s, call, p, now)
     if total > 0:
         control(s, call, HEARD, p, now, total, marked, delay, pair["in_flight"])
     look(s, p)

@@ -29,7 +29,7 @@ from railweave.plugins.packet.layout import (
     State,
     in_lines,
 )
-from railweave.plugins.packet.losses import timeout_of
+from railweave.plugins.packet.losses import silence_of, timeout_of
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.room import day_shift, grown
@@ -203,11 +203,14 @@ class Simulation:
         s = self.s
         pair = s.pair[p]
         first = int(pair["first_path"])
-        before = int(pair["left_wait"]) if pair["left_path"] != NONE else 0
+        before = int(pair["left_wait"]), int(pair["left_silence"])
+        if pair["left_path"] == NONE:
+            before = 0, 0
         for q in range(first, first + int(pair["paths"])):
             if s.path[q]["head"] != NONE:
                 s.path[q]["next_left"], pair["left_path"] = pair["left_path"], q
-        pair["left_wait"] = max(before, timeout_of(s, p) + int(pair["smoothed"]))
+        pair["left_wait"] = max(before[0], timeout_of(s, p) + int(pair["smoothed"]))
+        pair["left_silence"] = max(before[1], silence_of(s, p))
         if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
             s.pair[p]["probes"], s.pair[p]["active"] = 0, 0
 

@@ -144,7 +144,8 @@ def test_packets_with_feedback(block: Block) -> None:
 
 
 def test_pairs_go_back_from_a_rail_that_nobody_knew_anything_of() -> None:
-    """As soon as it is known: resting there for the dwell time, an iteration took three times as long."""
-    without, known = (outcome.seconds() for outcome in Case(HIDDEN, (QUIET, {})).outcomes())
-    assert 1.1 * without[1] < known[1] < 2 * without[1]
-    assert sum(known[1:]) < 1.1 * sum(without[1:])
+    """As soon as it is known, and what it lost is sent again as soon as it is missed: resting there for the
+    dwell time, an iteration took three times as long; waiting for a timeout there, 1.5 times."""
+    without, known = Case(HIDDEN, (QUIET, {})).outcomes()
+    assert len(known.rerouted) > 1
+    assert sum(known.seconds()[1:]) < sum(without.seconds()[1:])

@@ -18,16 +18,19 @@ _NEVER = float("inf")
 
 class PathState:
     """One path to the other end, `at` among those of its time. `newest`: the latest transmission known to
-    have arrived over it; `round_trip`: its time; `timeout`: once the path is left, that of what is still
-    under way there. Packets of one path stay in order unless its route changes while they are in flight.
+    have arrived over it, at `heard`; `round_trip`: its time; `timeout`, `silence`: once the path is left, how
+    long what is still under way there may take, and how long nothing of it may arrive. Packets of one path
+    stay in order unless its route changes while they are in flight.
     `arrived`, `lost`, `marked`: packets since `counted`."""
 
-    __slots__ = ("arrived", "at", "heads", "lost", "marked", "newest", "round_trip", "timeout")
+    __slots__ = (
+        "arrived", "at", "heads", "heard", "lost", "marked", "newest", "round_trip", "silence", "timeout",
+    )  # fmt: skip
 
     def __init__(self, heads: Heads, at: int) -> None:
         self.heads, self.at = heads, at
         self.newest = 0
-        self.round_trip = 0.0
+        self.round_trip = self.heard = self.silence = 0.0
         self.timeout: float | None = None
         self.arrived = self.lost = self.marked = 0
 
@@ -144,7 +147,7 @@ class LossDetection(ABC):
                 latest = record
                 path = record[2]
                 if record[1] > path.newest:
-                    path.newest, path.round_trip = record[1], now - record[0]
+                    path.newest, path.round_trip, path.heard = record[1], now - record[0], now
         self.congestion.arrived(before - len(self.outstanding))
         if latest is not None:
             self._learn(latest, now)
@@ -154,7 +157,7 @@ class LossDetection(ABC):
         if self.control is not None:
             self.control.took(transmission, now - sent_at)
         if transmission > path.newest:
-            path.newest, path.round_trip = transmission, now - sent_at
+            path.newest, path.round_trip, path.heard = transmission, now - sent_at, now
         if transmission > self._newest:
             self._newest, self._newest_sent_at = transmission, sent_at
             self.timing.sample(now - sent_at)
@@ -167,8 +170,9 @@ class LossDetection(ABC):
 
     def _detect(self, now: float) -> None:
         """Declare lost the packets that a later one on the same path overtook by more than the reordering
-        window, and those sent a whole timeout before one that arrived; of paths that were left, a timeout and
-        a round trip ago, if any later one arrived. Source: RFC 8985, section 6.2, per path."""
+        window, and those sent a whole timeout before one that arrived; of paths that were left, if any later
+        one arrived, those sent a timeout and a round trip ago, and all after a silence that would make a pair
+        probe. Source: RFC 8985, sections 6.2 and 7, per path."""
         self._suspect_at = _NEVER
         expired, lost = self._newest_sent_at - self.timing.timeout, []
         for number, (sent_at, transmission, path, _) in self.outstanding.items():
@@ -177,7 +181,9 @@ class LossDetection(ABC):
             if transmission < path.newest:
                 due = sent_at + path.round_trip + self.timing.reorder
             elif path.timeout is not None:
-                due = sent_at + path.timeout + self.timing.smoothed
+                due = min(
+                    sent_at + path.timeout + self.timing.smoothed, max(sent_at, path.heard) + path.silence
+                )
             else:
                 due = now if sent_at < expired else _NEVER
             if due <= now:

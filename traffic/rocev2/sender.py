@@ -99,7 +99,7 @@ class Sender(LossDetection):
             if self.choice is not None:
                 self.choice.use_paths(weights)
         for left in self._paths:
-            left.timeout = self.timing.timeout
+            left.timeout, left.silence = self.timing.timeout, self.timing.wait
         waited, full = self.timing.wait, self._packet.full_packet_bytes
         self._paths = [PathState(self._heads(entropy), at) for at, entropy in enumerate(udp_src)]
         window = self._tuning.window(rates_bps, depths, latencies_s, full)

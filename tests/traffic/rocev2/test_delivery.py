@@ -4,7 +4,9 @@ intact."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -308,26 +310,45 @@ def test_new_paths_end_the_backoff_at_once() -> None:
     assert fabric.now < 5.3
 
 
-def test_what_was_under_way_on_a_dead_path_is_not_as_patient_as_the_long_one_that_replaces_it() -> None:
-    """Nothing waits for a window of the new path, 15 links, which takes three times one of the old, but a
-    timeout of the old one and a round trip."""
+def left_at(at_s: float, **worse: Callable[..., Any]) -> tuple[MemoryFabric, float]:
+    """A pair whose path is `worse` from 0.1 s on, and which leaves it for one of 15 links, which holds three
+    times as much; and after how much time all is delivered, over the silence after which it would probe."""
     fabric = MemoryFabric(2)
     fabric.executor.use_entropies(table(2, {}), 0.0)
-    fabric.alive = lambda src, dst, udp_src: src or udp_src != ENTROPY_BASE or fabric.now < 0.1
+    for name, value in worse.items():
+        before = getattr(fabric, name)
+        setattr(fabric, name, lambda *link, before=before, value=value: (
+            value(*link) if not link[0] and link[2] == ENTROPY_BASE and fabric.now >= 0.1 else before(*link)
+        ))  # fmt: skip
     schedule = one_message(500 * 256)
     buffers = RankBuffers(schedule)
     buffers.fill([np.ones(500 * 64, np.int32)] * 2)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
-    fabric.advance(lambda: fabric.now > 0.12)
-    timeout_s, rerouted_s = fabric.executor.pair(0, 1).sender.timing.timeout, fabric.now
+    fabric.advance(lambda: fabric.now > at_s)
+    timing, left_s = fabric.executor.pair(0, 1).sender.timing, fabric.now
+    silence_s = timing.wait
+    assert silence_s < timing.timeout / 2
     moved = table(2, {}, version=2)
     longer = replace(moved, udp_src=moved.udp_src + 1, depth=np.full(len(moved.depth), 15.0))
     fabric.executor.use_entropies(longer, fabric.now)
     fabric.advance(lambda: fabric.executor.drained or fabric.now > 10)
-    assert fabric.now < rerouted_s + timeout_s + 0.1
+    return fabric, (fabric.now - left_s) / silence_s
+
+
+def test_what_was_under_way_on_a_dead_path_is_sent_again_after_a_silence() -> None:
+    """As a probe of the tail would be: neither a timeout of that path nor a window of the new one later."""
+    fabric, silences = left_at(0.12, alive=lambda *_: False)
     counted = fabric.executor.counts()
+    assert 1 < silences < 2
     assert counted["retransmitted"] > 0 and counted["duplicates"] == 0
+
+
+def test_what_is_slow_on_a_path_that_was_left_is_not_sent_again() -> None:
+    """A tenth of its rate: much of it comes later than that silence, and nothing of it is silent so long."""
+    fabric, silences = left_at(0.12, rate_bps=lambda *_: RATE_BPS / 10)
+    assert silences > 1
+    assert fabric.executor.counts()["retransmitted"] == 0
 
 
 def test_a_new_path_is_tried_within_its_timeout_however_long_the_old_one_was_waited_for() -> None:
