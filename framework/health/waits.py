@@ -1,6 +1,7 @@
 """How long messages wait for lost packets, by what the transport states of its senders."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,25 @@ SAME = 1e-6
 """Within which links are equally busy."""
 
 
-def waits_s(
+class LossWaits(NamedTuple):
+    """How long a message of each pair (P,) waits in the mean, seconds: `asked_s` for packets that its sender
+    asks for after silence, `again_s` for others. `chance`: that pairs which send together wait for the
+    former; then they wait that much longer."""
+
+    asked_s: Float
+    again_s: Float
+    chance: float
+
+    @property
+    def mean_s(self) -> Float:
+        return self.asked_s + self.again_s
+
+    def if_asked_s(self) -> Float:
+        """What messages wait where packets are asked for."""
+        return self.again_s + self.asked_s / max(self.chance, np.finfo(float).tiny)
+
+
+def expected_waits(
     fabric: Fabric,
     paths: PathBatch,
     capacity_bps: Float,
@@ -27,11 +46,10 @@ def waits_s(
     senders: Senders,
     packet_bits: float,
     together: Sequence[tuple[Int64, Float, Float]],
-) -> Float:
-    """(P,): seconds that a message of each pair of `paths` waits for what links (L,) of such capacities lose,
-    in the mean over the sets of pairs that it is in, which send `together` (positions, messages in a row and
-    their bits) and go on together, so that the longest wait is that of all. Pairs that lose nothing do not
-    wait.
+) -> LossWaits:
+    """What messages of the pairs of `paths` wait for what links (L,) of such capacities lose, in the mean
+    over the sets of pairs that they are in, which send `together` (positions, messages in a row and their
+    bits) and go on together, so that the longest wait is that of all. Pairs that lose nothing do not wait.
 
     Nobody misses the last packet of a row on each path: those lost are sent again one after the other, each
     after the first wait of its sender, if it is lost as well after the timeout, then after twice as long, and
@@ -39,43 +57,58 @@ def waits_s(
     """
     n, pair = len(paths.src), paths.path_pair
     n_paths = np.bincount(pair, minlength=n).astype(np.float64)
-    lost, missed = _lost_and_missed(paths, loss, senders.ack_every / np.maximum(n_paths, 1))
+    of_pair = np.bincount(pair, paths.weight * _lost(paths, loss[paths.links]), n)
+    lost = np.asarray(of_pair, np.float64)
+    missed_on = _missed(paths, loss, (senders.ack_every / np.maximum(n_paths, 1))[pair])
+    waits = np.bincount(pair, missed_on, n) > 0
     packet_s, travel_s = np.zeros(n), np.zeros(n)
     np.maximum.at(packet_s, pair[paths.hop_path], _seconds(packet_bits, capacity_bps)[paths.links])
     np.maximum.at(travel_s, pair, _there_and_back_s(fabric, paths))
     in_trip = np.divide(travel_s, packet_s, out=np.zeros(n), where=packet_s > 0)
-    result, sets = np.zeros(n), np.zeros(n)
+    asked_s, again_s, sets, chance = np.zeros(n), np.zeros(n), np.zeros(n), 0.0
     for of_set, in_a_row, bits in together:
         sets[of_set] += 1
-        if not missed[of_set].any():
+        if not waits[of_set].any():
             continue
         packets = bits / packet_bits
-        tails = np.clip(n_paths[of_set], 1, np.maximum(packets, 1))
+        missed, tails = _missed_of_last(paths, missed_on, of_set, np.maximum(packets, 1))
         trips_s = round_trips_s(fabric, paths, capacity_bps, senders, packet_bits, of_set, bits)[of_set]
         first_s = np.maximum(senders.first_s[of_set], ROUND_TRIPS * trips_s)
         more_s = senders.timeout_s[of_set], senders.most_s[of_set]
-        longest_s = _longest_s(missed[of_set], tails, first_s, *more_s)
+        longest_s = _longest_s(missed, tails, first_s, *more_s)
         again = _most_often(lost[of_set], np.minimum(in_trip[of_set], packets))
-        result[of_set] += (longest_s + again * travel_s[of_set]) / in_a_row
-    return np.where(missed > 0, result / np.maximum(sets, 1), 0.0)
+        asked_s[of_set] += longest_s / in_a_row
+        again_s[of_set] += again * travel_s[of_set] / in_a_row
+        chance = max(chance, _any(missed, tails))
+    asked_s, again_s = (np.where(waits, s / np.maximum(sets, 1), 0.0) for s in (asked_s, again_s))
+    return LossWaits(asked_s, again_s, chance)
 
 
-def _lost_and_missed(paths: PathBatch, loss: Float, ack_every: Float) -> tuple[Float, Float]:
-    """(P,) each: the probability that a packet of a pair is lost; and that the sender misses nothing though
-    the last packet of a path is lost, or one before it of which no later answer, one for `ack_every` packets
-    of a path, arrives to tell."""
-    lost, unanswered = (_shares(paths, loss[links]) for links in (paths.links, paths.links ^ 1))
+def _missed(paths: PathBatch, loss: Float, ack_every: Float) -> Float:
+    """(paths,): the probability that the sender misses nothing though the last packet of a path is lost, or
+    one before it of which no later answer, one for `ack_every` (paths,) packets, arrives to tell."""
+    lost, unanswered = (_lost(paths, loss[links]) for links in (paths.links, paths.links ^ 1))
     every = np.maximum(ack_every, 1)
     before, each = (1 - lost) ** (every - 1), (1 - lost) ** every
     unseen = 1 - before + before * unanswered * (1 - each) / (1 - each * unanswered)
-    return lost, lost + (1 - lost) * unanswered * unseen
+    return np.asarray(lost + (1 - lost) * unanswered * unseen, np.float64)
 
 
-def _shares(paths: PathBatch, loss: Float) -> Float:
-    """(P,): of the packets of each pair, what hops (H,) of its paths lose."""
+def _missed_of_last(paths: PathBatch, missed: Float, of_set: Int64, packets: Float) -> tuple[Float, Float]:
+    """Of the pairs `of_set`, each: the share of the last packets of paths that is `missed` (paths,), and how
+    many there are of a row of `packets`. A path of a small share has one as any other if it has a packet."""
+    pair, n = paths.path_pair, len(paths.src)
+    of_row = np.zeros(n)
+    of_row[of_set] = packets
+    last = np.minimum(of_row[pair] * paths.weight, 1)
+    many = np.maximum(np.bincount(pair, last, n)[of_set], 1.0)
+    return np.asarray(np.bincount(pair, last * missed, n)[of_set] / many, np.float64), many
+
+
+def _lost(paths: PathBatch, loss: Float) -> Float:
+    """(paths,): the share of the packets of each path that its hops lose, `loss` (H,)."""
     passed = np.bincount(paths.hop_path, np.log1p(-np.minimum(loss, MOST_LOST)), len(paths.weight))
-    lost = np.minimum(-np.expm1(passed), MOST_LOST)
-    return np.bincount(paths.path_pair, paths.weight * lost, len(paths.src)).astype(np.float64)
+    return np.asarray(np.minimum(-np.expm1(passed), MOST_LOST), np.float64)
 
 
 def _longest_s(share: Float, packets: Float, first_s: Float, timeout_s: Float, most_s: Float) -> Float:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 import numpy as np
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss
-from railweave.framework.health.waits import waits_s
+from railweave.framework.health.waits import expected_waits
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
@@ -147,29 +147,40 @@ class Forecast:
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
         for share, health in prospects:
-            state = self._state(paths, health, waits=seconds is not least_seconds)
+            states = self._states(paths, health, waiting=seconds is not least_seconds)
+            taken_s = (
+                chance * seconds(demand.schedules, self._fabric, state, demand.packet)
+                for chance, state in states
+                if chance > 0
+            )
             with np.errstate(divide="ignore"):
-                per_second += share / seconds(demand.schedules, self._fabric, state, demand.packet)
+                per_second += share / sum(taken_s)
         with np.errstate(divide="ignore"):
             return np.asarray(1 / per_second)
 
-    def _state(self, paths: PathBatch, health: HealthSnapshot, *, waits: bool) -> NetworkState:
-        """What links pass, and, where that `waits`, what messages wait for what they lose, and where packets
-        are stored."""
+    def _states(
+        self, paths: PathBatch, health: HealthSnapshot, *, waiting: bool
+    ) -> list[tuple[float, NetworkState]]:
+        """What links pass, and, where messages are `waiting`, for how long they do for what links lose, and
+        where packets are stored; each with its share of the iterations. A wait that comes seldom is long, and
+        delays what its mean would not."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
-        senders = self._demand.senders(paths) if waits else None
+        senders = self._demand.senders(paths) if waiting else None
         together = [] if senders is None else self._together(paths)
         stored_s = np.empty(0) if senders is None else self._stored_s(paths, capacity_bps, senders, together)
         if not health.loss.any():
-            return NetworkState(paths, capacity_bps, pair_s=stored_s)
+            return [(1.0, NetworkState(paths, capacity_bps, pair_s=stored_s))]
         kept = np.where(health.loss < 1, speed_at_loss(health.loss), 1.0)
         at_rate_bps = np.minimum(capacity_bps / kept, self._fabric.capacity_bps)
         packet_bits = 8.0 * self._demand.packet.full_packet_bytes
         passes_bps, wait_s = passes_at_loss(at_rate_bps, health.loss, packet_bits)
         if senders is None:
-            return NetworkState(paths, passes_bps, wait_s=wait_s)
-        lost_s = waits_s(self._fabric, paths, at_rate_bps, health.loss, senders, packet_bits, together)
-        return NetworkState(paths, passes_bps, pair_s=lost_s + stored_s)
+            return [(1.0, NetworkState(paths, passes_bps, wait_s=wait_s))]
+        lost = expected_waits(self._fabric, paths, at_rate_bps, health.loss, senders, packet_bits, together)
+        return [
+            (1 - lost.chance, NetworkState(paths, passes_bps, pair_s=stored_s + lost.again_s)),
+            (lost.chance, NetworkState(paths, passes_bps, pair_s=stored_s + lost.if_asked_s())),
+        ]
 
     def _together(self, paths: PathBatch) -> list[tuple[Int64, Float, Float]]:
         """What the demand sends together, by the positions of its pairs in `paths`."""

@@ -145,7 +145,7 @@ def test_packets_with_feedback(block: Block) -> None:
 
 def test_pairs_go_back_from_a_rail_that_nobody_knew_anything_of() -> None:
     """As soon as it is known, and what it lost is sent again as soon as it is missed: resting there for the
-    dwell time, an iteration took three times as long; waiting for a timeout there, 1.5 times."""
+    dwell time, an iteration took three times as long."""
     without, known = Case(HIDDEN, (QUIET, {})).outcomes()
     assert len(known.rerouted) > 1
     assert sum(known.seconds()[1:]) < sum(without.seconds()[1:])
