@@ -24,6 +24,7 @@ from railweave.framework.model import (
     Schedule,
 )
 from railweave.framework.model.arrays import Float
+from railweave.framework.model.senders import Senders
 from railweave.framework.routing import demand
 from railweave.framework.routing.batches import all_paths, take
 from railweave.framework.routing.demand import Forecast, JobDemand, gain
@@ -291,6 +292,29 @@ def test_switches_store_packets_before_they_send_them_on(size: int, packets: int
         demand = JobDemand([one_message(fabric, src, dst, size)], PACKET, states)
         took_s = seconds(fabric, paths, demand, HealthSnapshot.healthy(fabric))
         assert took_s == pytest.approx(times * packet_s, rel=0.01)
+
+
+def test_a_seldom_wait_delays_what_its_mean_would_not() -> None:
+    """Next to a message that takes a second, one of a thousandth waits two seconds with a chance of a
+    twentieth: 1 + 0.05 x (2 + 0.001 - 1) s. Its mean wait, 0.1 s, ends before the other one does."""
+    fabric = rail_only(4, 1)
+    fabric, (long, short) = replace(fabric, latency_s=np.zeros(fabric.n_links)), ((0, 1), (2, 3))
+    src, dst = np.array([long, short]).T
+    paths = HScore().routes(fabric, HealthSnapshot.healthy(fabric)).paths(src, dst)
+    bits = 8.0 * np.array([PACKET.wire_bytes_of(size) for size in (1 << 20, 1 << 10)])
+    first, last = (paths.links[paths.hop_start[i] : paths.hop_start[i + 1]] for i in (0, 1))
+    rates, loss = np.full(fabric.n_links, 1e12), np.zeros(fabric.n_links)
+    rates[first], rates[last], loss[last[0]] = bits[0], 1e3 * bits[1], 0.05
+    fabric, health = replace(fabric, capacity_bps=rates), HealthSnapshot.healthy(fabric)
+    health = replace(health, loss=loss, link_score=1 - loss)
+    ones, none = np.ones(2), np.zeros(2)
+    stated = Senders(none, none, none, ones, 2 * ones, none, none, 9 * ones)
+    send = Entries(fabric.n_gpus, 4)
+    send.phase("send")
+    for (a, b), size in zip((long, short), (1 << 20, 1 << 10), strict=True):
+        send.add(a, b, length=size // 4)
+    demand = JobDemand([send.build("send", 1 << 18, "int32", "sum")], PACKET, lambda _: stated)
+    assert seconds(fabric, paths, demand, health) == pytest.approx(1 + 0.05 * (2 + 0.001 - 1), rel=0.01)
 
 
 def test_jobs_that_a_change_leaves_alone_dilute_no_gain() -> None:
