@@ -101,7 +101,7 @@ def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospec
             if pays < most * (1 - SAME_TIME):
                 break
         else:
-            if pays > most or chosen is base:
+            if pays > most * (1 + SAME_TIME) or chosen is base:
                 chosen, most = offer.arrangement, max(pays, 1.0)
     return chosen
 
