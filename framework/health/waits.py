@@ -22,8 +22,8 @@ SAME = 1e-6
 
 class LossWaits(NamedTuple):
     """How long a message of each pair (P,) waits in the mean, seconds: `asked_s` for packets that its sender
-    asks for after silence, `again_s` for others. `chance`: that pairs which send together wait for the
-    former; then they wait that much longer."""
+    asks for after silence, `again_s` for others. `chance`: that any pair of a set that sends together waits
+    for the former, the largest of all sets; waits are that much longer then."""
 
     asked_s: Float
     again_s: Float

@@ -182,7 +182,7 @@ def test_pairs_that_only_the_dwell_time_holds_back_are_tried_again_once_it_is_ov
 @pytest.mark.parametrize(("score", "at_once"), [(0.2, True), (0.85, False)])
 def test_pairs_do_not_rest_on_a_rail_that_proves_worse_than_they_knew(score: float, at_once: bool) -> None:
     """Rail 0 degrades a second after pairs have left rail 1 for it. They leave it at once, if it is worse by
-    the margin: the two of each domain, and those that used it all the time."""
+    the margin: the two of each domain, and pairs that used it all the time."""
     routes, health, moves = rails_in_turn((1.0, 1, 0.2), (2.0, 0, score))
     assert moves[0] > 0 and (moves[1] > 0) == at_once
     on_rail = np.isin(routes.paths.links, routes.fabric.element_links(routes.fabric.node_ids["rail0"]))

@@ -310,7 +310,7 @@ def test_new_paths_end_the_backoff_at_once() -> None:
     assert fabric.now < 5.3
 
 
-def left_at(at_s: float, **worse: Callable[..., Any]) -> tuple[MemoryFabric, float]:
+def left_at_120_ms(**worse: Callable[..., Any]) -> tuple[MemoryFabric, float]:
     """A pair whose path is `worse` from 0.1 s on, and which leaves it for one of 15 links, which holds three
     times as much; and after how much time all is delivered, over the silence after which it would probe."""
     fabric = MemoryFabric(2)
@@ -325,7 +325,7 @@ def left_at(at_s: float, **worse: Callable[..., Any]) -> tuple[MemoryFabric, flo
     buffers.fill([np.ones(500 * 64, np.int32)] * 2)
     fabric.executor.prepare(schedule, buffers)
     fabric.executor.begin(0.0)
-    fabric.advance(lambda: fabric.now > at_s)
+    fabric.advance(lambda: fabric.now > 0.12)
     timing, left_s = fabric.executor.pair(0, 1).sender.timing, fabric.now
     silence_s = timing.wait
     assert silence_s < timing.timeout / 2
@@ -338,15 +338,15 @@ def left_at(at_s: float, **worse: Callable[..., Any]) -> tuple[MemoryFabric, flo
 
 def test_what_was_under_way_on_a_dead_path_is_sent_again_after_a_silence() -> None:
     """As a probe of the tail would be: neither a timeout of that path nor a window of the new one later."""
-    fabric, silences = left_at(0.12, alive=lambda *_: False)
+    fabric, silences = left_at_120_ms(alive=lambda *_: False)
     counted = fabric.executor.counts()
     assert 1 < silences < 2
     assert counted["retransmitted"] > 0 and counted["duplicates"] == 0
 
 
 def test_what_is_slow_on_a_path_that_was_left_is_not_sent_again() -> None:
-    """A tenth of its rate: much of it comes later than that silence, and nothing of it is silent so long."""
-    fabric, silences = left_at(0.12, rate_bps=lambda *_: RATE_BPS / 10)
+    """A tenth of its rate: much comes later than that silence, but no packet that long after another."""
+    fabric, silences = left_at_120_ms(rate_bps=lambda *_: RATE_BPS / 10)
     assert silences > 1
     assert fabric.executor.counts()["retransmitted"] == 0
 
