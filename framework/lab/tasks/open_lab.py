@@ -116,8 +116,7 @@ class OpenLab:
             if isinstance(error, Interrupted) and number != self._under_way:
                 raise
             outcome = TaskFailed("LabError", traceback.format_exc())
-        with suppress(ChannelClosedError):
-            self._control.send(Answered(number, outcome))
+        tell(self._control, Answered(number, outcome))
 
     # -- what is asked for -----------------------------------------------------------------------------
     def _fault(self, text: str) -> None:
@@ -170,6 +169,12 @@ class OpenLab:
             self._under_way = None
 
 
+def tell(control: Channel, event: RunEvent | Answered) -> None:
+    """Send the client an event; a client that is gone misses it, and `serve` notices."""
+    with suppress(ChannelClosedError):
+        control.send(event)
+
+
 @contextmanager
 def opened(message: Mapping[str, Any], emit: Callable[[RunEvent], None], door: int) -> Iterator[LabSession]:
     """The lab of `message["document"]` with its hosts open to programs, in which the commands that are asked
@@ -206,10 +211,5 @@ def task(message: Mapping[str, Any], _emit: Callable[[RunEvent], None]) -> None:
     """Hold the lab of `message["document"]` open for the client at the other end of the channel on descriptor
     `message["control"]`, which receives all events."""
     control = Channel.from_fd(message["control"])
-
-    def emit(event: RunEvent) -> None:
-        with suppress(ChannelClosedError):  # it is gone: `serve` notices
-            control.send(event)
-
-    with opened(message, emit, message["door"]) as session:
+    with opened(message, partial(tell, control), message["door"]) as session:
         OpenLab(session, control).serve()

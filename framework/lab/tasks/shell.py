@@ -14,7 +14,7 @@ from railweave.framework.lab.handle.client import LabClient
 from railweave.framework.lab.handle.opening import check_openable
 from railweave.framework.lab.plugin import in_lab
 from railweave.framework.lab.programs.rank_space import User, keep_only
-from railweave.framework.lab.tasks.open_lab import OpenLab, opened
+from railweave.framework.lab.tasks.open_lab import OpenLab, opened, tell
 from railweave.framework.lab.tasks.run import LabSession
 from railweave.framework.model.events import Note, PhaseStarted, RunEvent
 from railweave.framework.processes.channel import Channel
@@ -53,7 +53,7 @@ def hold_prompt(
 
     def emit(event: RunEvent) -> None:
         if is_up:
-            ours.send(event)
+            tell(ours, event)
         elif isinstance(event, PhaseStarted | Note) and event.text:
             print(f"* {event.text}", flush=True)  # noqa: T201 - this process owns the terminal
 

@@ -255,6 +255,13 @@ def test_piped_commands_end_with_an_exit_code() -> None:
     assert done.stderr.startswith("*** there is no command or node 'nonsense'")
 
 
+def test_what_happens_while_the_prompt_is_left_harms_nobody() -> None:
+    """Faults fall due from before it ends until after; the lab goes on telling of them for a moment."""
+    faults = [f"fault at=400ms degrade rail:1 to={20 + number % 50}%" for number in range(300)]
+    done = piped("\n".join([*faults, "h0.0 sleep 0.3\n"]))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user can be had as root alone")
 def test_an_ordinary_user_has_the_same_prompt() -> None:
     done = piped("pingall\nh0.0 id -u\n", user=65534, group=65534, extra_groups=[], cwd="/")
