@@ -1,6 +1,7 @@
 """How long messages wait for lost packets, by what the transport states of its senders."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,50 +39,110 @@ class LossWaits(NamedTuple):
         return self.again_s + self.asked_s / max(self.chance, np.finfo(float).tiny)
 
 
-def expected_waits(
-    fabric: Fabric,
-    paths: PathBatch,
-    capacity_bps: Float,
-    loss: Float,
-    senders: Senders,
-    packet_bits: float,
-    together: Sequence[tuple[Int64, Float, Float]],
-) -> LossWaits:
-    """What messages of the pairs of `paths` wait for what links (L,) of such capacities lose, in the mean
-    over the sets of pairs that they are in, which send `together` (positions, messages in a row and their
-    bits) and go on together, so that the longest wait is that of all. Pairs that lose nothing do not wait.
+class Bursts(NamedTuple):
+    """What `pairs` (P,) send in the same phase of a schedule: messages `in_a_row` (P,), each waiting for none
+    of others, and the bits (P,) of all of a row."""
 
-    Nobody misses the last packet of a row on each path: those lost are sent again one after the other, each
-    after the first wait of its sender, if it is lost as well after the timeout, then after twice as long, and
-    so on. Any other of the last round trip is sent again a round trip later, time and again.
-    """
-    n, pair = len(paths.src), paths.path_pair
-    n_paths = np.bincount(pair, minlength=n).astype(np.float64)
-    of_pair = np.bincount(pair, paths.weight * _lost(paths, loss[paths.links]), n)
-    lost = np.asarray(of_pair, np.float64)
-    missed_on = _missed(paths, loss, (senders.ack_every / np.maximum(n_paths, 1))[pair])
-    waits = np.bincount(pair, missed_on, n) > 0
-    packet_s, travel_s = np.zeros(n), np.zeros(n)
-    np.maximum.at(packet_s, pair[paths.hop_path], _seconds(packet_bits, capacity_bps)[paths.links])
-    np.maximum.at(travel_s, pair, _there_and_back_s(fabric, paths))
-    in_trip = np.divide(travel_s, packet_s, out=np.zeros(n), where=packet_s > 0)
-    asked_s, again_s, sets, chance = np.zeros(n), np.zeros(n), np.zeros(n), 0.0
-    for of_set, in_a_row, bits in together:
-        sets[of_set] += 1
-        if not waits[of_set].any():
-            continue
-        packets = bits / packet_bits
-        missed, tails = _missed_of_last(paths, missed_on, of_set, np.maximum(packets, 1))
-        trips_s = round_trips_s(fabric, paths, capacity_bps, senders, packet_bits, of_set, bits)[of_set]
-        first_s = np.maximum(senders.first_s[of_set], ROUND_TRIPS * trips_s)
-        more_s = senders.timeout_s[of_set], senders.most_s[of_set]
-        longest_s = _longest_s(missed, tails, first_s, *more_s)
-        again = _most_often(lost[of_set], np.minimum(in_trip[of_set], packets))
-        asked_s[of_set] += longest_s / in_a_row
-        again_s[of_set] += again * travel_s[of_set] / in_a_row
-        chance = max(chance, _any(missed, tails))
-    asked_s, again_s = (np.where(waits, s / np.maximum(sets, 1), 0.0) for s in (asked_s, again_s))
-    return LossWaits(asked_s, again_s, chance)
+    pairs: Int64
+    in_a_row: Float
+    bits: Float
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Pairs that send along their paths as the `senders` of the transport do, in packets of `packet_bits`,
+    over links (L,) of such capacities."""
+
+    fabric: Fabric
+    paths: PathBatch
+    capacity_bps: Float
+    senders: Senders
+    packet_bits: float
+
+    def expected_waits(self, loss: Float, phases: Sequence[Bursts]) -> LossWaits:
+        """What messages wait for what links (L,) lose, in the mean over the phases that their pair is in.
+        Pairs of a phase go on together, so that the longest wait is that of all; pairs that lose nothing do
+        not wait. `phases`: their pairs by position in `paths`.
+
+        Nobody misses the last packet of a row on each path: those lost are sent again one after the other,
+        each after the first wait of its sender, if it is lost as well after the timeout, then after twice as
+        long, and so on. Any other of the last round trip is sent again a round trip later, time and again.
+        """
+        paths, senders = self.paths, self.senders
+        n, pair = len(paths.src), paths.path_pair
+        n_paths = np.bincount(pair, minlength=n).astype(np.float64)
+        lost = np.bincount(pair, paths.weight * _lost(paths, loss[paths.links]), n).astype(np.float64)
+        missed_on = _missed(paths, loss, (senders.ack_every / np.maximum(n_paths, 1))[pair])
+        waits = np.bincount(pair, missed_on, n) > 0
+        packet_s, travel_s = np.zeros(n), np.zeros(n)
+        np.maximum.at(packet_s, pair[paths.hop_path], self._seconds(self.packet_bits)[paths.links])
+        np.maximum.at(travel_s, pair, self._there_and_back_s())
+        in_trip = np.divide(travel_s, packet_s, out=np.zeros(n), where=packet_s > 0)
+        asked_s, again_s, n_phases, chance = np.zeros(n), np.zeros(n), np.zeros(n), 0.0
+        for phase in phases:
+            of_set = phase.pairs
+            n_phases[of_set] += 1
+            if not waits[of_set].any():
+                continue
+            packets = phase.bits / self.packet_bits
+            missed, tails = _missed_of_last(paths, missed_on, of_set, np.maximum(packets, 1))
+            first_s = np.maximum(senders.first_s[of_set], ROUND_TRIPS * self.round_trips_s(phase)[of_set])
+            longest_s = _longest_s(missed, tails, first_s, senders.timeout_s[of_set], senders.most_s[of_set])
+            again = _most_often(lost[of_set], np.minimum(in_trip[of_set], packets))
+            asked_s[of_set] += longest_s / phase.in_a_row
+            again_s[of_set] += again * travel_s[of_set] / phase.in_a_row
+            chance = max(chance, _any(missed, tails))
+        asked_s, again_s = (np.where(waits, s / np.maximum(n_phases, 1), 0.0) for s in (asked_s, again_s))
+        return LossWaits(asked_s, again_s, chance)
+
+    def round_trips_s(self, phase: Bursts) -> Float:
+        """(P,): the smoothed round trips of the pairs of `paths` when those of a phase have sent its rows.
+
+        What a pair has under way takes as long as its share of its busiest links needs for it. That is its
+        window, or, where links of its NIC are among the busiest, what it has in its NIC, at each of them:
+        others' packets wait there as long as its own. Until the window is full round trips grow from packet
+        to packet, and the smoothed one is behind them.
+        """
+        paths, senders = self.paths, self.senders
+        n, links, hop_path, pair = len(paths.src), paths.links, paths.hop_path, paths.path_pair
+        n_paths, sends = len(pair), np.zeros(n, bool)
+        sends[phase.pairs] = True
+        weight = (paths.weight * sends[pair])[hop_path]
+        shares = np.bincount(links, weight, self.fabric.n_links).astype(np.float64)
+        hop_s = self._seconds(shares)[links]
+        bit_s = np.zeros(n_paths)  # at the pair's share of the busiest link of a path
+        np.maximum.at(bit_s, hop_path, hop_s)
+        busiest = hop_s >= bit_s[hop_path] * (1 - SAME)
+        from_nic = np.zeros(len(links), bool)
+        from_nic[paths.hop_start[:-1][np.diff(paths.hop_start) > 0]] = True
+        until_asked_s = ((senders.ack_every - 1) / 2 * self.packet_bits)[pair] * bit_s
+        idle_s = self._there_and_back_s() + until_asked_s
+        queued_s = np.maximum(self._waiting_bits(phase)[pair] * bit_s - idle_s, 0)
+        in_nic_bits = np.minimum(senders.nic_bits, senders.window_bits)
+        in_nics_s = in_nic_bits[pair] * bit_s * np.bincount(hop_path, busiest, n_paths)
+        from_busy_nic = np.bincount(hop_path, busiest & from_nic, n_paths) > 0
+        queued_s = np.where(from_busy_nic, np.minimum(queued_s, in_nics_s), queued_s)
+        return np.bincount(pair, paths.weight * (idle_s + queued_s), n).astype(np.float64)
+
+    def _waiting_bits(self, phase: Bursts) -> Float:
+        """(P,): what the pairs of a phase have under way, as their smoothed round trips show it."""
+        packets = phase.bits / self.packet_bits
+        most = np.minimum(self.senders.window_bits[phase.pairs] / self.packet_bits, packets)
+        behind = (1 / NEWEST - 1) * (1 - (1 - NEWEST) ** most) * (1 - NEWEST) ** (packets - most)
+        of_pair = np.zeros(len(self.paths.src))
+        of_pair[phase.pairs] = np.maximum(most - behind, 0) * self.packet_bits
+        return of_pair
+
+    def _there_and_back_s(self) -> Float:
+        """(paths,): the latency of each path and of that of its answers."""
+        latency_s, links = self.fabric.latency_s, self.paths.links
+        of_hop = latency_s[links] + latency_s[links ^ 1]
+        return np.bincount(self.paths.hop_path, of_hop, len(self.paths.weight)).astype(np.float64)
+
+    def _seconds(self, bits: Float | float) -> Float:
+        """(L,): what links need for these bits; 0 for links whose rate is 0."""
+        rate = self.capacity_bps
+        return np.divide(bits, rate, out=np.zeros_like(rate), where=rate > 0)
 
 
 def _missed(paths: PathBatch, loss: Float, ack_every: Float) -> Float:
@@ -133,55 +194,3 @@ def _most_often(share: Float, packets: Float) -> float:
 def _any(chance: Float, many: Float | float = 1.0) -> float:
     """The probability that any event happens, of `many` independent ones of each of these chances."""
     return float(-np.expm1((many * np.log1p(-np.minimum(chance, MOST_LOST))).sum()))
-
-
-def round_trips_s(
-    fabric: Fabric,
-    paths: PathBatch,
-    capacity_bps: Float,
-    senders: Senders,
-    packet_bits: float,
-    of_set: Int64,
-    bits: Float,
-) -> Float:
-    """(P,): the smoothed round trips of the pairs `of_set`, which send so much, when they have sent it.
-
-    What a pair has under way takes as long as its share of its busiest links needs for it. That is its
-    window, or, where links of its NIC are among the busiest, what it has in its NIC, at each of them: others'
-    packets wait there as long as its own. Until the window is full round trips grow from packet to packet,
-    and the smoothed one is behind them.
-    """
-    n, links, hop_path, pair = len(paths.src), paths.links, paths.hop_path, paths.path_pair
-    n_paths, sends = len(pair), np.zeros(n, bool)
-    sends[of_set] = True
-    weight = (paths.weight * sends[pair])[hop_path]
-    shares = np.bincount(links, weight, fabric.n_links).astype(np.float64)
-    hop_s = _seconds(shares, capacity_bps)[links]
-    bit_s = np.zeros(n_paths)  # at the pair's share of the busiest link of a path
-    np.maximum.at(bit_s, hop_path, hop_s)
-    busiest = hop_s >= bit_s[hop_path] * (1 - SAME)
-    from_nic = np.zeros(len(links), bool)
-    from_nic[paths.hop_start[:-1][np.diff(paths.hop_start) > 0]] = True
-    packets, waiting_bits = bits / packet_bits, np.zeros(n)
-    most = np.minimum(senders.window_bits[of_set] / packet_bits, packets)
-    behind = (1 / NEWEST - 1) * (1 - (1 - NEWEST) ** most) * (1 - NEWEST) ** (packets - most)
-    waiting_bits[of_set] = np.maximum(most - behind, 0) * packet_bits
-    until_asked_s = ((senders.ack_every - 1) / 2 * packet_bits)[pair] * bit_s
-    idle_s = _there_and_back_s(fabric, paths) + until_asked_s
-    queued_s = np.maximum(waiting_bits[pair] * bit_s - idle_s, 0)
-    in_nic_bits = np.minimum(senders.nic_bits, senders.window_bits)
-    in_nics_s = in_nic_bits[pair] * bit_s * np.bincount(hop_path, busiest, n_paths)
-    from_busy_nic = np.bincount(hop_path, busiest & from_nic, n_paths) > 0
-    queued_s = np.where(from_busy_nic, np.minimum(queued_s, in_nics_s), queued_s)
-    return np.bincount(pair, paths.weight * (idle_s + queued_s), n).astype(np.float64)
-
-
-def _there_and_back_s(fabric: Fabric, paths: PathBatch) -> Float:
-    """(paths,): the latency of each path and of that of its answers."""
-    of_hop = fabric.latency_s[paths.links] + fabric.latency_s[paths.links ^ 1]
-    return np.bincount(paths.hop_path, of_hop, len(paths.weight)).astype(np.float64)
-
-
-def _seconds(bits: Float | float, capacity_bps: Float) -> Float:
-    """What links need for these bits; 0 for links whose rate is 0."""
-    return np.divide(bits, capacity_bps, out=np.zeros_like(capacity_bps), where=capacity_bps > 0)

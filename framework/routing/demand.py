@@ -7,7 +7,7 @@ from hashlib import blake2b
 import numpy as np
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss
-from railweave.framework.health.waits import expected_waits
+from railweave.framework.health.waits import Bursts, Sending
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
@@ -34,7 +34,7 @@ class JobDemand:
         self, schedules: Sequence[Schedule], packet: PacketFormat, senders: StatesSenders | None = None
     ) -> None:
         self.schedules, self.packet, self._senders = tuple(schedules), packet, senders
-        self._together: list[tuple[Int64, Float, Float]] | None = None
+        self._phases: list[Bursts] | None = None
 
     def sent(self, n_gpus: int) -> Demand:
         """What all of them send in an iteration, for routers that ask."""
@@ -44,12 +44,11 @@ class JobDemand:
         """How those of the pairs of `paths` wait, if that is stated."""
         return None if self._senders is None else self._senders(paths)
 
-    def together(self, n_gpus: int) -> list[tuple[Int64, Float, Float]]:
-        """The pairs that send in the same phase of a schedule, as `pairs` has them; how many messages each
-        sends in a row, waiting for none of others, and their bits; of phases that do not differ in these,
-        one."""
-        if self._together is None:
-            sets = dict[bytes, tuple[Int64, Float, Float]]()
+    def phases(self, n_gpus: int) -> list[Bursts]:
+        """What is sent in each phase of the schedules, its pairs as `pairs` has them; of phases that do not
+        differ in that, one."""
+        if self._phases is None:
+            sets = dict[bytes, Bursts]()
             for schedule in self.schedules:
                 number = schedule.src.astype(np.int64) * n_gpus + schedule.dst
                 chained = np.diff(schedule.chained_start) > 0
@@ -64,9 +63,9 @@ class JobDemand:
                         _in_a_row(place, amount[sends], chained[sends]) for amount in (row, bits)
                     )
                     key = b"".join(array.tobytes() for array in (pairs, in_a_row, of_row))
-                    sets[key] = pairs, in_a_row, of_row
-            self._together = list(sets.values())
-        return self._together
+                    sets[key] = Bursts(pairs, in_a_row, of_row)
+            self._phases = list(sets.values())
+        return self._phases
 
     def pairs(self, n_gpus: int) -> Int64:
         """The pairs that send something, ascending, as src * n_gpus + dst."""
@@ -166,8 +165,8 @@ class Forecast:
         delays what its mean would not."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
         senders = self._demand.senders(paths) if waiting else None
-        together = [] if senders is None else self._together(paths)
-        stored_s = np.empty(0) if senders is None else self._stored_s(paths, capacity_bps, senders, together)
+        phases = [] if senders is None else self._phases(paths)
+        stored_s = np.empty(0) if senders is None else self._stored_s(paths, capacity_bps, senders, phases)
         if not health.loss.any():
             return [(1.0, NetworkState(paths, capacity_bps, pair_s=stored_s))]
         kept = np.where(health.loss < 1, speed_at_loss(health.loss), 1.0)
@@ -176,30 +175,27 @@ class Forecast:
         passes_bps, wait_s = passes_at_loss(at_rate_bps, health.loss, packet_bits)
         if senders is None:
             return [(1.0, NetworkState(paths, passes_bps, wait_s=wait_s))]
-        lost = expected_waits(self._fabric, paths, at_rate_bps, health.loss, senders, packet_bits, together)
+        sending = Sending(self._fabric, paths, at_rate_bps, senders, packet_bits)
+        lost = sending.expected_waits(health.loss, phases)
         return [
             (1 - lost.chance, NetworkState(paths, passes_bps, pair_s=stored_s + lost.again_s)),
             (lost.chance, NetworkState(paths, passes_bps, pair_s=stored_s + lost.if_asked_s())),
         ]
 
-    def _together(self, paths: PathBatch) -> list[tuple[Int64, Float, Float]]:
-        """What the demand sends together, by the positions of its pairs in `paths`."""
+    def _phases(self, paths: PathBatch) -> list[Bursts]:
+        """The phases of the demand, their pairs by position in `paths`."""
         n = self._fabric.n_gpus
         numbers = paths.src * n + paths.dst
-        sets = self._demand.together(n)
-        return [(np.searchsorted(numbers, pairs), in_a_row, bits) for pairs, in_a_row, bits in sets]
+        return [
+            phase._replace(pairs=np.searchsorted(numbers, phase.pairs)) for phase in self._demand.phases(n)
+        ]
 
     @staticmethod
-    def _stored_s(
-        paths: PathBatch,
-        capacity_bps: Float,
-        senders: Senders,
-        together: Sequence[tuple[Int64, Float, Float]],
-    ) -> Float:
+    def _stored_s(paths: PathBatch, capacity_bps: Float, senders: Senders, phases: Sequence[Bursts]) -> Float:
         """(P,): by how much a message of each pair is later on its longest path than its rate says: switches
         receive a packet, or all of a shorter message, before they send it on."""
         largest_bits = np.zeros(len(paths.src))
-        for places, in_a_row, bits in together:
+        for places, in_a_row, bits in phases:
             largest_bits[places] = np.maximum(largest_bits[places], bits / in_a_row)
         bit_s = np.divide(1.0, capacity_bps, out=np.zeros_like(capacity_bps), where=capacity_bps > 0)
         of_hop, slowest_s, longest_s = bit_s[paths.links], np.zeros(len(paths.weight)), 0 * largest_bits

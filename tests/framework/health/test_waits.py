@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import railweave as rw
-from railweave.framework.health.waits import expected_waits, round_trips_s
+from railweave.framework.health.waits import Bursts, Sending
 from railweave.framework.model import HealthSnapshot, PacketFormat
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import join
@@ -39,8 +39,9 @@ def test_messages_wait_as_their_senders_state(loss: float) -> None:
     of_links = np.zeros(fabric.n_links)
     of_links[paths.links] = loss
     stated = senders(Tuning(), fabric, paths, PacketFormat())
-    sets = [(ranks, np.ones(RANKS), np.full(RANKS, 16 * BITS))]
-    (wait_s,) = set(expected_waits(fabric, paths, fabric.capacity_bps, of_links, stated, BITS, sets).mean_s)
+    phases = [Bursts(ranks, np.ones(RANKS), np.full(RANKS, 16 * BITS))]
+    sending = Sending(fabric, paths, fabric.capacity_bps, stated, BITS)
+    (wait_s,) = set(sending.expected_waits(of_links, phases).mean_s)
     assert measured == pytest.approx(1 / (1 - loss) + wait_s / (16 * BITS / 4e6), rel=0.2)
 
 
@@ -58,8 +59,8 @@ def test_nobody_waits_for_lost_answers() -> None:
     paths = Shortest().routes(ring, HealthSnapshot.healthy(ring)).paths(np.array([0]), np.array([1]))
     loss, stated = np.zeros(ring.n_links), senders(Tuning(), ring, paths, PacketFormat())
     loss[paths.links ^ 1] = 0.1
-    sets = [(np.array([0]), np.ones(1), np.full(1, 16 * BITS))]
-    assert expected_waits(ring, paths, ring.capacity_bps, loss, stated, BITS, sets).mean_s == [0.0]
+    phases = [Bursts(np.array([0]), np.ones(1), np.full(1, 16 * BITS))]
+    assert Sending(ring, paths, ring.capacity_bps, stated, BITS).expected_waits(loss, phases).mean_s == [0.0]
 
 
 @pytest.mark.parametrize("loss", [0.1, 0.3])
@@ -70,9 +71,9 @@ def test_losses_before_the_last_packet_are_seen_by_answers(loss: float) -> None:
     paths = Shortest().routes(fabric, HealthSnapshot.healthy(fabric)).paths(np.array([0]), np.array([1]))
     ones, rare = np.ones(1), np.full(1, 1e-6)  # the first wait is long, the others are nothing to it
     stated = Senders(ones, ones, ones, 4 * ones, ones, rare, rare, 9 * ones)
-    sets = [(np.array([0]), ones, 64 * BITS * ones)]
+    phases = [Bursts(np.array([0]), ones, 64 * BITS * ones)]
     of_links = np.full(fabric.n_links, loss)
-    got = expected_waits(fabric, paths, fabric.capacity_bps, of_links, stated, BITS, sets)
+    got = Sending(fabric, paths, fabric.capacity_bps, stated, BITS).expected_waits(of_links, phases)
     draw, waits = np.random.default_rng(3), []
     for _ in range(20_000):
         lost, seen, owed = draw.random(64) < loss, -1, 0
@@ -96,8 +97,8 @@ def test_a_path_of_a_small_share_has_a_last_packet_too() -> None:
     of_links[paths.links[3]] = 0.5
     paths = replace(paths, weight=np.array([0.32, 0.32, 0.32, 0.04]))
     stated = Senders(ones, ones, ones, ones, ones, rare, rare, 9 * ones)
-    sets = [(np.array([0]), ones, 32 * BITS * ones)]
-    got = expected_waits(fabric, paths, fabric.capacity_bps, of_links, stated, BITS, sets)
+    phases = [Bursts(np.array([0]), ones, 32 * BITS * ones)]
+    got = Sending(fabric, paths, fabric.capacity_bps, stated, BITS).expected_waits(of_links, phases)
     assert got.mean_s == pytest.approx(0.5 / (1 - 0.02), rel=0.2)
 
 
@@ -125,8 +126,8 @@ def test_the_longest_wait_is_that_of_drawn_losses(
     ones, of_links = np.ones(pairs), np.zeros(fabric.n_links)
     of_links[paths.links] = loss
     stated = Senders(0 * ones, 0 * ones, 0 * ones, ones, first * ones, timeout * ones, most * ones, 9 * ones)
-    sets = [(src // 2, ones, 16 * BITS * ones)]
-    got = expected_waits(fabric, paths, fabric.capacity_bps, of_links, stated, BITS, sets)
+    phases = [Bursts(src // 2, ones, 16 * BITS * ones)]
+    got = Sending(fabric, paths, fabric.capacity_bps, stated, BITS).expected_waits(of_links, phases)
     draw, rate = np.random.default_rng(7), fabric.capacity_bps[paths.links[0]]
     waits = np.cumsum([0.0, first, *(min(timeout * 2**k, most) for k in range(40))])
     longest = waits[draw.geometric(1 - loss, (20_000, pairs, ways)) - 1].sum(axis=2).max(axis=1)
@@ -137,8 +138,8 @@ def test_the_longest_wait_is_that_of_drawn_losses(
     if not latency_s:
         assert got.chance == pytest.approx(np.mean(longest > 0), rel=0.02)
     if ways == 1 and not latency_s:  # a message of less than a packet is one
-        short = [(src // 2, ones, BITS / 4 * ones)]
-        same = expected_waits(fabric, paths, fabric.capacity_bps, of_links, stated, BITS, short)
+        short = [Bursts(src // 2, ones, BITS / 4 * ones)]
+        same = Sending(fabric, paths, fabric.capacity_bps, stated, BITS).expected_waits(of_links, short)
         assert got.mean_s.tolist() == same.mean_s.tolist()
 
 
@@ -169,9 +170,10 @@ def test_round_trips_are_those_of_packets(
     assert model is not None
     paths, n = join(*plan.first_paths), plan.fabric.n_gpus
     stated = model.senders(paths).scaled(model.rate_scale)
-    ((pairs, _, bits),) = JobDemand([job.schedule for job in plan.jobs], plan.packet).together(n)
-    ours = np.searchsorted(paths.src * n + paths.dst, pairs)
-    got_s = round_trips_s(plan.fabric, paths, plan.fabric.capacity_bps, stated, BITS, ours, bits)
+    (phase,) = JobDemand([job.schedule for job in plan.jobs], plan.packet).phases(n)
+    ours = np.searchsorted(paths.src * n + paths.dst, phase.pairs)
+    sending = Sending(plan.fabric, paths, plan.fabric.capacity_bps, stated, BITS)
+    got_s = sending.round_trips_s(phase._replace(pairs=ours))
     hops = np.zeros(len(paths.src), np.int64)
     np.maximum.at(hops, paths.path_pair, np.diff(paths.hop_start))
     ours = ours[hops[ours] == hops[ours].max()]

@@ -473,5 +473,5 @@ def test_messages_that_wait_for_nothing_are_sent_in_a_row(collective: str, in_a_
     GPU of its domain."""
     plan = rw.load(topology="rail-only", domains=4, rails=4, collective=collective, engine="fluid")
     job = plan.jobs[0]
-    for pairs, many, bits in JobDemand([job.on_gpus(job.compact[-1])], plan.packet).together(16):
+    for pairs, many, bits in JobDemand([job.on_gpus(job.compact[-1])], plan.packet).phases(16):
         assert len(pairs) == len(many) == len(bits) and set(many.tolist()) == in_a_row
