@@ -160,8 +160,7 @@ PAIR = np.dtype(
         ("done", "i4"),  # packets of its message that were sent
         ("turns", "i4"),  # packets that were given a path in turn
         ("even", "i4"),  # whether its paths have equal shares
-        ("lost_head", "i4"),
-        ("timing", "i4"),  # whether an event for its timeouts is out
+        ("due", "i8"),  # when an event for its timeouts is out; NEVER: none is
         ("packets", "i8"),
         ("bytes", "i8"),
         ("waking", "i4"),  # whether an event for its time to send is out
@@ -183,6 +182,7 @@ PAIR = np.dtype(
         ("beyond", "i4"),  # the number behind the latest packet that has arrived
         ("behind", "i4"),  # packets that came behind a later one
         ("depth", "i4"),  # by how many numbers at most
+        ("lost_head", "i4"),
         ("marked", "i8"),
         ("twice", "i8"),
         ("oldest", "i8"),  # no packet under way on its paths was sent before

@@ -3,7 +3,6 @@
 from typing import Any
 
 from railweave.framework.hookspecs.congestion import OVERTAKEN, TIMEOUT
-from railweave.plugins.packet.calendar import TIMER, push
 from railweave.plugins.packet.layout import (
     ACKED,
     CHOOSER,
@@ -21,7 +20,7 @@ from railweave.plugins.packet.layout import (
 )
 from railweave.plugins.packet.lists import list_lost, release, take_off
 from railweave.plugins.packet.queues import look
-from railweave.plugins.packet.sending import GONE, PATH_HEARD, PATH_LOST, chooser_of, control, gap_of
+from railweave.plugins.packet.sending import GONE, PATH_HEARD, PATH_LOST, chooser_of, control, gap_of, watch
 
 PROBED = 3
 """Why a packet is lost, besides what a control is told (hookspecs/congestion.py): after silence."""
@@ -171,7 +170,9 @@ def silence_of(s: State, p: int) -> int:
 def timer(s: State, call: Any, p: int, now: int) -> None:
     """Consider lost what was sent a timeout before a packet that arrived, and probe after silence."""
     pair = s.pair[p]
-    pair["timing"] = 0
+    if now < pair["due"]:
+        return  # another event comes
+    pair["due"] = NEVER
     slack = slack_of(s, p)
     late = timeout_of(s, p) + slack
     again = overdue(s, call, p, pair["newest"] - late, now)
@@ -184,13 +185,13 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
     if pair["probes"] > 0:
         wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
     if now - pair["active"] >= wait:
+        if pair["probes"] == 0:  # its silence until now may be that of paths that it has left
+            pair["heard"] = max(pair["heard"], now - wait)
         silence = now - pair["heard"]
         if silence >= max(pair["dead_after"] + 4 * slack, 4 * late) and silence >= 4 * longest_way(s, p):
             s.globals[DEAD] = p + 1
         probe(s, call, p, now)
-    due = min(max(pair["active"] + wait, now + 1), now + late, again)
-    pair["timing"] = 1
-    push(s, due, (TIMER << 60) | (p << 32))
+    watch(s, p, min(max(pair["active"] + wait, now + 1), now + late, again))
 
 
 def longest_way(s: State, p: int) -> int:

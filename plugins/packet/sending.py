@@ -193,13 +193,20 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
     look(s, p)
 
 
+def watch(s: State, p: int, at: int) -> None:
+    """A pair looks at what is under way then, if not sooner."""
+    pair = s.pair[p]
+    if at < pair["due"]:
+        pair["due"] = at
+        push(s, at, (TIMER << 60) | (p << 32))
+
+
 def strand(s: State, p: int, now: int) -> None:
     """A pair without a path waits for one, and gives up after a time."""
     pair = s.pair[p]
-    if pair["timing"] == 0:
-        pair["timing"] = 1
+    if pair["due"] == NEVER:
         pair["heard"] = pair["active"] = now
-        push(s, now + pair["dead_after"], (TIMER << 60) | (p << 32))
+        watch(s, p, now + pair["dead_after"])
 
 
 def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: int, now: int) -> None:
@@ -226,9 +233,8 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     if last or copy > 0 or pair["in_flight"] + s.globals[MTU] + s.globals[HEADERS] > pair["window"]:
         packet["flags"] |= ASKS
     pair["left"], pair["left_bytes"] = now, size
-    if pair["timing"] == 0:
-        pair["timing"] = 1
-        push(s, now + pair["first_wait"], (TIMER << 60) | (p << 32))
+    if pair["due"] == NEVER:
+        watch(s, p, now + pair["first_wait"])
     control(s, call, SENT, p, now, size, 0, 0, 0)
     at = s.hops[path["start"]]
     if pair["most_in_nic"] == NEVER_IN_NIC:

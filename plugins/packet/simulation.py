@@ -33,7 +33,7 @@ from railweave.plugins.packet.losses import silence_of, timeout_of
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.room import day_shift, grown
-from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES
+from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES, watch
 from railweave.plugins.packet.settings import Settings, Waits
 from railweave.plugins.packet.windows import Links, most_in_nic
 
@@ -152,7 +152,7 @@ class Simulation:
         pair = self.s.pair
         for name in ("lost_head", "lost_tail", "left_path", "owed_head", "owed_tail"):
             pair[name] = NONE
-        pair["wake"] = pair["woken"] = NEVER
+        pair["wake"] = pair["woken"] = pair["due"] = NEVER
         pair["ack_every"] = self._settings.ack_every
         for job, (src, dst) in enumerate(pairs):
             ours = slice(self._first_pair[job], self._first_pair[job + 1])
@@ -212,7 +212,8 @@ class Simulation:
         pair["left_wait"] = max(before[0], timeout_of(s, p) + int(pair["smoothed"]))
         pair["left_silence"] = max(before[1], silence_of(s, p))
         if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
-            s.pair[p]["probes"], s.pair[p]["active"] = 0, 0
+            s.pair[p]["probes"] = 0
+            s.pair[p]["active"] = self.now - silence_of(s, p)
 
     def _look(self, p: int) -> None:
         g, s = self.s.globals, self.s
@@ -233,6 +234,16 @@ class Simulation:
         pair["most_wait"][ours], pair["dead_after"][ours] = waits.most, waits.dead
         if not self._settings.ack_every and ack_every is not None:
             pair["ack_every"][ours] = ack_every
+        self._watch_sooner(ours)
+
+    def _watch_sooner(self, ours: slice) -> None:
+        """Another event for pairs that probe sooner by their new waits than the one that is out."""
+        pair = self.s.pair[ours]
+        probes_at = pair["active"] + np.maximum(pair["first_wait"], 2 * pair["smoothed"])
+        sooner = (pair["in_flight"] > 0) & (pair["probes"] == 0) & (probes_at < pair["due"])
+        for p in (ours.start + np.flatnonzero(sooner)).tolist():
+            self.s = grown(self.s)
+            watch(self.s, p, max(int(self.s.pair[p]["active"]) + silence_of(self.s, p), self.now))
 
     def _keep_probes(self, pair: Any, waits: Waits) -> None:
         """What is under way was sent when the old waits held: its probe comes no later for new ones."""

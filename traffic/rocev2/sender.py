@@ -59,6 +59,7 @@ class Sender(LossDetection):
         self._paced = {} if paced is None else paced
         self._heads = cache(partial(Heads, to))
         self._entropies: list[int] = []
+        self._untried = True  # nothing has been sent again over these yet
         self._paths: list[PathState] = []
         self._order = turns_of((1.0,))
         self._turns = [0, 0]
@@ -94,6 +95,8 @@ class Sender(LossDetection):
         """
         order = turns_of(tuple(weights))
         if self._entropies != list(udp_src) or order is not self._order:
+            if self._entropies != list(udp_src):
+                self._untried = True
             self._entropies, self._order = list(udp_src), order
             self._turns = [0, 0]
             if self.choice is not None:
@@ -281,6 +284,9 @@ class Sender(LossDetection):
         if self.control is not None:
             self.control.catch_up(now)
         if self.outstanding and now >= self._active_at + self.timing.wait + self.gap_s:
+            if self._untried:  # its silence until now says nothing of these paths
+                self._untried = False
+                self.progress_at = max(self.progress_at, now - self.timing.wait - self.gap_s)
             if self.timing.probes and self.timing.overloaded:
                 self.congestion.silent()
             number = next(iter(self.outstanding))

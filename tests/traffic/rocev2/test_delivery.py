@@ -389,6 +389,37 @@ def test_a_pair_is_given_four_timeouts_of_the_path_that_its_packets_are_on() -> 
     assert fabric.executor.pair(0, 1).sender.patience == fabric.executor.pair(0, 1).sender.timing.timeout
 
 
+def test_no_pair_is_given_up_before_its_new_path_was_tried() -> None:
+    """Ten seconds of silence are half a timeout of the old path, and ten times what the new one is given."""
+    fabric = MemoryFabric(2, tuning=Tuning(dead_after=1))
+    slow = table(2, {}, rate_bps=2e4)
+    fabric.executor.use_entropies(replace(slow, depth=np.full(len(slow.depth), 40.0)), 0.0)
+    fabric.alive = lambda src, dst, udp_src: udp_src != ENTROPY_BASE
+    schedule = one_message(256)
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
+    fabric.executor.begin(0.0)
+    fabric.advance(lambda: fabric.now > 10)
+    moved, sender = table(2, {}, version=2), fabric.executor.pair(0, 1).sender
+    fabric.executor.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
+    fabric.advance(lambda: sender.retransmitted > 0)
+    assert sender.patience < 0.5 and not fabric.executor.stuck(fabric.now)
+    fabric.advance(lambda: fabric.executor.drained)
+
+
+def test_routes_that_stay_put_off_no_giving_up() -> None:
+    """New tables with the same paths of a dead pair every 0.3 s, as reroutes of others bring them."""
+    fabric = MemoryFabric(2, tuning=Tuning(dead_after=1))
+    fabric.executor.use_entropies(table(2, {}), 0.0)
+    fabric.alive = lambda *_: False
+    schedule = one_message(256)
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
+    fabric.executor.begin(0.0)
+    for version in range(2, 8):
+        fabric.advance(lambda at=fabric.now + 0.3: fabric.now > at)
+        fabric.executor.use_entropies(table(2, {}, version=version), fabric.now)
+    assert 1.5 < fabric.now < 2.5 and fabric.executor.stuck(fabric.now)
+
+
 def test_the_last_packet_of_the_budget_asks_for_an_answer() -> None:
     """Otherwise senders wait for their probes, 37 ms and more each: 64 packets of 314 bytes at 4 Mb/s take
     0.04 s."""
