@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import Aggregate, HealthOptions
 from railweave.framework.health.smoothing import SLOW
 from railweave.framework.model import Fabric, HealthSnapshot
@@ -73,10 +74,13 @@ def steps_of(scores: Float, step: float) -> Float:
 
 
 def slow_links(health: HealthSnapshot, step: float) -> Bool:
-    """(n_links,): links that are up and score two steps of publishing or more below 1; one may be noise."""
+    """(n_links,): links that are up and score two steps of publishing or more below 1, since one may be
+    noise, or one by what they lose: that is counted."""
     most = 1 - min(2 * step, 1 - SLOW)
-    slow: Bool = ~health.down & (health.link_score <= most + EQUAL_WITHIN)
-    return slow
+    slow: Bool = health.link_score <= most + EQUAL_WITHIN
+    if len(health.loss):
+        slow |= speed_at_loss(health.loss) <= 1 - step + EQUAL_WITHIN
+    return slow & ~health.down
 
 
 def rescored(fabric: Fabric, health: HealthSnapshot, link_score: Float, how: Aggregate) -> HealthSnapshot:

@@ -34,6 +34,16 @@ HIDDEN: Document = {
 }
 """Pairs leave a rail that loses a little for one on which nothing was sent, so that nobody knows of a NIC
 there that loses much."""
+IN_TURNS: Document = {
+    "topology": {"name": "ring", "nodes": 15},
+    "router": "spray",
+    "collective": {"name": "optree"},
+    "size": 1966080,
+    "iterations": 6,
+    "faults": ["at=iter:1 loss link:g0->g1 rate=3.68%"],
+    "engine": IDEAL,
+}
+"""Of the pairs of a stage most take turns, so that few of them wait for lost packets at once."""
 LEAST_PACKETS = 32
 """Of a message: of fewer, the last ones are more than WITHIN of its time."""
 
@@ -146,3 +156,10 @@ def test_pairs_go_back_from_a_rail_that_nobody_knew_anything_of() -> None:
     without, known = Case(HIDDEN, (QUIET, {})).outcomes()
     assert len(known.rerouted) > 1
     assert sum(known.seconds()[1:]) < sum(without.seconds()[1:])
+
+
+def test_pairs_that_take_turns_do_not_wait_for_each_others_losses() -> None:
+    """They did in what was predicted, 1,274 us for 840, so that pairs left for a detour of 1,198 us."""
+    variants = [{**keys, "seed": seed} for keys in (QUIET, {}) for seed in range(3)]
+    seconds = [sum(run.seconds()) for run in Case(IN_TURNS, variants).outcomes()]
+    assert fmean(seconds[3:]) <= (1 + WITHIN) * fmean(seconds[:3])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.health.options import HealthOptions
-from railweave.framework.health.publishing import aggregate, publish, settle
+from railweave.framework.health.publishing import aggregate, publish, settle, slow_links
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup
 
 OPTIONS = HealthOptions()
@@ -156,3 +156,13 @@ def test_a_link_that_lets_nothing_pass_is_down(fabric: Fabric) -> None:
 
 def test_overshoot_is_noise(fabric: Fabric) -> None:
     assert told(fabric, start(fabric), {12: 1.07}) is None
+
+
+def test_one_step_is_slow_if_packets_were_lost(fabric: Fabric) -> None:
+    """(1 - 0.01) / (1 + 6 x 0.01) = 0.934, a step below 1; 0.5 % make 0.966, and rates are measured with
+    noise."""
+    raw, up, loss = np.ones(fabric.n_links), np.ones(fabric.n_links, bool), np.zeros(fabric.n_links)
+    raw[[2, 3, 4, 5]], loss[[2, 3, 6]] = [0.94, 0.94, 0.94, 0.89], [0.01, 0.005, 0.005]
+    news = publish(fabric, start(fabric), raw, up, loss=loss, t_s=1.5, options=OPTIONS)
+    assert news is not None and news.link_score[[2, 3, 4, 5, 6]].tolist() == [0.95, 0.95, 0.95, 0.9, 1.0]
+    assert np.flatnonzero(slow_links(news, OPTIONS.step)).tolist() == [2, 5]
