@@ -277,15 +277,16 @@ def test_what_a_left_path_has_lost_is_known_as_if_the_path_were_in_use(registers
 @pytest.mark.parametrize("seed", [1, 2])
 def test_new_paths_are_tried_within_their_timeout(registers: Registers, seed: int) -> None:
     """Windows of the direct paths take 0.65 ms, so that senders wait twice that; on the paths around over
-    domains they wait 137 us at most, also for what a pair has lost before it took these."""
+    domains they wait 137 us at most, also for what a pair has lost before it took these, longer than an
+    iteration takes on them."""
     topology = {"name": "rail-only", "domains": 5, "rails": 2, "domain_rate": 3.6e12, "rail_rate": 1e11,
                 "domain_latency": 3.66e-6, "rail_latency": 5.01e-7}  # fmt: skip
     keys = {"topology": topology, "router": "hscore", "collective": "direct-all-to-all", "size": 2621440,
-            "estimator": "rate", "iterations": 2, "faults": ["at=iter:1 loss rail:1 rate=1.20%"]}  # fmt: skip
+            "estimator": "rate", "iterations": 3, "faults": ["at=iter:1 loss rail:1 rate=1.20%"]}  # fmt: skip
     leaves = run(registers, seed=seed, engine={"name": "packet", "window": "ideal"}, **keys)
     assert leaves.reroutes
-    healthy_us, left_us = times_us(leaves)
-    assert left_us < healthy_us + 137
+    _healthy_us, leaving_us, left_us = times_us(leaves)
+    assert leaving_us < left_us + 137
 
 
 def test_a_rail_that_loses_packets_is_left_as_if_it_were_cut(registers: Registers) -> None:
