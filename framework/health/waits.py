@@ -71,7 +71,7 @@ class Sending:
         paths, senders = self.paths, self.senders
         n, pair = len(paths.src), paths.path_pair
         n_paths = np.bincount(pair, minlength=n).astype(np.float64)
-        lost = np.bincount(pair, paths.weight * _lost(paths, loss[paths.links]), n).astype(np.float64)
+        lost = np.bincount(pair, paths.weight * lost_share(paths, loss[paths.links]), n).astype(np.float64)
         missed_on = _missed(paths, loss, (senders.ack_every / np.maximum(n_paths, 1))[pair])
         waits = np.bincount(pair, missed_on, n) > 0
         packet_s, travel_s = np.zeros(n), np.zeros(n)
@@ -148,7 +148,7 @@ class Sending:
 def _missed(paths: PathBatch, loss: Float, ack_every: Float) -> Float:
     """(paths,): the probability that the sender misses nothing though the last packet of a path is lost, or
     one before it of which no later answer, one for `ack_every` (paths,) packets, arrives to tell."""
-    lost, unanswered = (_lost(paths, loss[links]) for links in (paths.links, paths.links ^ 1))
+    lost, unanswered = (lost_share(paths, loss[links]) for links in (paths.links, paths.links ^ 1))
     every = np.maximum(ack_every, 1)
     before, each = (1 - lost) ** (every - 1), (1 - lost) ** every
     unseen = 1 - before + before * unanswered * (1 - each) / (1 - each * unanswered)
@@ -166,7 +166,7 @@ def _missed_of_last(paths: PathBatch, missed: Float, of_set: Int64, packets: Flo
     return np.asarray(np.bincount(pair, last * missed, n)[of_set] / many, np.float64), many
 
 
-def _lost(paths: PathBatch, loss: Float) -> Float:
+def lost_share(paths: PathBatch, loss: Float) -> Float:
     """(paths,): the share of the packets of each path that its hops lose, `loss` (H,)."""
     passed = np.bincount(paths.hop_path, np.log1p(-np.minimum(loss, MOST_LOST)), len(paths.weight))
     return np.asarray(np.minimum(-np.expm1(passed), MOST_LOST), np.float64)

@@ -2,12 +2,13 @@
 whether leaving it pays."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss
-from railweave.framework.health.waits import Bursts, Sending
+from railweave.framework.health.waits import Bursts, Sending, lost_share
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64, spread
 from railweave.framework.model.senders import Senders
@@ -196,25 +197,31 @@ class Forecast:
         self, paths: PathBatch, health: HealthSnapshot, *, waiting: bool
     ) -> list[tuple[float, NetworkState]]:
         """What links pass, and, where messages are `waiting`, for how long they do for what links lose, and
-        where packets are stored; each with its share of the iterations. A wait that comes seldom is long, and
+        where packets are whole; each with its share of the iterations. A wait that comes seldom is long, and
         delays what its mean would not."""
         capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
-        senders = self._demand.senders(paths) if waiting else None
-        phases = [] if senders is None else self._phases(paths)
-        stored_s = np.empty(0) if senders is None else self._stored_s(paths, capacity_bps, senders, phases)
-        if not health.loss.any():
-            return [(1.0, NetworkState(paths, capacity_bps, pair_s=stored_s))]
+        lossy = bool(health.loss.any())
+        senders = self._demand.senders(paths) if waiting or lossy else None
+        phases, later_s = list[Bursts](), np.empty(0)
+        if waiting and senders is not None:
+            phases = self._phases(paths)
+            later_s = self._later_s(paths, capacity_bps, senders, phases)
+        if not lossy:
+            return [(1.0, NetworkState(paths, capacity_bps, pair_s=later_s))]
         kept = np.where(health.loss < 1, speed_at_loss(health.loss), 1.0)
         at_rate_bps = np.minimum(capacity_bps / kept, self._fabric.capacity_bps)
         packet_bits = 8.0 * self._demand.packet.full_packet_bytes
         passes_bps, wait_s = passes_at_loss(at_rate_bps, health.loss, packet_bits)
         if senders is None:
             return [(1.0, NetworkState(paths, passes_bps, wait_s=wait_s))]
+        arriving = _arriving(paths, health.loss)
+        if not waiting:
+            return [(1.0, NetworkState(arriving, passes_bps))]
         sending = Sending(self._fabric, paths, at_rate_bps, senders, packet_bits)
         lost = sending.expected_waits(health.loss, phases)
         return [
-            (1 - lost.chance, NetworkState(paths, passes_bps, pair_s=stored_s + lost.again_s)),
-            (lost.chance, NetworkState(paths, passes_bps, pair_s=stored_s + lost.if_asked_s())),
+            (1 - lost.chance, NetworkState(arriving, passes_bps, pair_s=later_s + lost.again_s)),
+            (lost.chance, NetworkState(arriving, passes_bps, pair_s=later_s + lost.if_asked_s())),
         ]
 
     def _phases(self, paths: PathBatch) -> list[Bursts]:
@@ -225,19 +232,33 @@ class Forecast:
             phase._replace(pairs=np.searchsorted(numbers, phase.pairs)) for phase in self._demand.phases(n)
         ]
 
-    @staticmethod
-    def _stored_s(paths: PathBatch, capacity_bps: Float, senders: Senders, phases: Sequence[Bursts]) -> Float:
-        """(P,): by how much a message of each pair is later on its longest path than its rate says: switches
-        receive a packet, or all of a shorter message, before they send it on."""
-        largest_bits = np.zeros(len(paths.src))
+    def _later_s(
+        self, paths: PathBatch, capacity_bps: Float, senders: Senders, phases: Sequence[Bursts]
+    ) -> Float:
+        """(P,): by how much a message of each pair is later on its latest path than rates say: switches
+        receive a packet, or all of a shorter message, before they send it on, and paths get whole packets,
+        however small their shares."""
+        packet, largest_bits = self._demand.packet, np.zeros(len(paths.src))
         for places, in_a_row, bits in phases:
             largest_bits[places] = np.maximum(largest_bits[places], bits / in_a_row)
         bit_s = np.divide(1.0, capacity_bps, out=np.zeros_like(capacity_bps), where=capacity_bps > 0)
-        of_hop, slowest_s, longest_s = bit_s[paths.links], np.zeros(len(paths.weight)), 0 * largest_bits
+        of_hop, slowest_s, latest_s = bit_s[paths.links], np.zeros(len(paths.weight)), 0 * largest_bits
         np.maximum.at(slowest_s, paths.hop_path, of_hop)
         others_s = np.bincount(paths.hop_path, of_hop, len(paths.weight)) - slowest_s
-        np.maximum.at(longest_s, paths.path_pair, others_s)
-        return np.minimum(senders.stored_bits, largest_bits) * longest_s
+        packet_bits = 8.0 * packet.full_packet_bytes
+        n_packets = np.ceil((largest_bits - 8 * packet.RETH) / packet_bits)
+        share = paths.weight * n_packets[paths.path_pair]
+        whole_s = (np.ceil(np.round(share, 9)) - share) * packet_bits * slowest_s
+        stored_bits = np.minimum(senders.stored_bits, largest_bits)[paths.path_pair]
+        np.maximum.at(latest_s, paths.path_pair, whole_s + stored_bits * others_s)
+        return latest_s
+
+
+def _arriving(paths: PathBatch, loss: Float) -> PathBatch:
+    """With the share of each path in what arrives as its weight: what one loses is sent again over all."""
+    arrives = paths.weight * (1 - lost_share(paths, loss[paths.links]))
+    of_pair = np.bincount(paths.path_pair, arrives, len(paths.src))
+    return replace(paths, weight=arrives / of_pair[paths.path_pair])
 
 
 def gain(before_s: Float, after_s: Float) -> float:

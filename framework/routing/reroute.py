@@ -193,7 +193,7 @@ class RoutesInUse:
             for view in self._well(health):
                 yield from offered(view, TIME_MARGIN)
             for view in self._cut(health, forecast, [arrangement for arrangement, _ in asked]):
-                yield from offered(view, CUT_MARGIN)
+                yield from offered(view, _margin(view, health))
 
         def at_rest(offer: Offer) -> bool:
             moved = zip(offer.arrangement.moved, rested, strict=True)
@@ -291,7 +291,7 @@ class RoutesInUse:
                 some = ([a & b for a, b in zip(pairs, cross, strict=True)] for cross in crossing)
                 for may in (*some, pairs):
                     if (arrangement := start.with_more(old, table, may)) is not start:
-                        yield Offer(arrangement, max(least, CUT_MARGIN))
+                        yield Offer(arrangement, max(least, _margin(view, health)))
 
     def _reachable(self, view: HealthSnapshot, free: Sequence[Bool]) -> tuple[list[PathBatch], list[Bool]]:
         """The router's paths by a view, and which of the free pairs have one."""
@@ -335,6 +335,13 @@ class RoutesInUse:
         if self.router.damped and self.options.dwell_s > 0:
             return "earlier scores, after the dwell time"
         return "the router's answer, with the scores as before"
+
+
+def _margin(view: HealthSnapshot, health: HealthSnapshot) -> float:
+    """How many times sooner the demand must end with what a view cuts: with links whose other direction is
+    down as soon, since no answer comes back over them, so that windows stay closed, which flows have not."""
+    cut = np.flatnonzero(view.down & ~health.down)
+    return 1.0 if health.down[cut ^ 1].all() else CUT_MARGIN
 
 
 def _weighed(old: Sequence[PathBatch], new: Sequence[PathBatch], moved: Sequence[Bool]) -> Bool:

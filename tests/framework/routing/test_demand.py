@@ -295,6 +295,66 @@ def test_switches_store_packets_before_they_send_them_on(size: int, packets: int
         assert took_s == pytest.approx(times * packet_s, rel=0.01)
 
 
+def unhindered(_: PathBatch) -> Senders:
+    """One pair that waits for nothing and has a packet under way, through switches that store nothing."""
+    none, packet, never = np.zeros(1), np.full(1, 8.0 * PACKET.full_packet_bytes), np.full(1, np.inf)
+    return Senders(packet, packet, none, np.ones(1), none, none, none, never)
+
+
+def two_ways(fabric: Fabric, shares: tuple[float, float]) -> PathBatch:
+    """From GPU 0 of a ring of four to GPU 2, both ways around."""
+    ways = ShortestPaths(fabric, HealthSnapshot.healthy(fabric).down)(0, 2)
+    ends, starts = (np.array([0]), np.array([2])), (np.array([0, 2]), np.array([0, 2, 4]))
+    return PathBatch(
+        *ends, starts[0], np.array(shares), starts[1], np.concatenate([way.links for way in ways])
+    )
+
+
+def test_what_a_path_loses_is_sent_again_over_all() -> None:
+    """Of two equal paths one loses a share p: a packet is sent 1 / (1 - p / 2) times, half of that over each,
+    so a message of 10,000 packets takes 1 / (1 - p / 2) times as long; were it sent again over its own path,
+    1 / (1 - p)."""
+    fabric, lossy = torus(4), 0.4
+    paths = two_ways(fabric, (0.5, 0.5))
+    healthy, loss = HealthSnapshot.healthy(fabric), np.zeros(fabric.n_links)
+    loss[paths.links[0]] = lossy
+    demand = JobDemand([one_message(fabric, 0, 2, 10_000 << 12)], PACKET, unhindered)
+    health = replace(healthy, loss=loss, link_score=speed_at_loss(loss))
+    ratio = seconds(fabric, paths, demand, health) / seconds(fabric, paths, demand, healthy)
+    assert ratio == pytest.approx(1 / (1 - lossy / 2), rel=1e-3)
+
+
+def test_paths_get_whole_packets() -> None:
+    """A message of 16 packets, of which a path at a twelfth of the rate is to carry 1/13: that is one or two
+    packets, so the message ends when 2 have passed, after 24 packet times and not 16 x 12/13."""
+    fabric = torus(4)
+    paths = two_ways(fabric, (12 / 13, 1 / 13))
+    healthy = HealthSnapshot.healthy(fabric)
+    score = np.ones(fabric.n_links)
+    score[paths.links[2:]] = 1 / 12
+    demand = JobDemand([one_message(fabric, 0, 2, 16 << 12)], PACKET, unhindered)
+    packet_s = 8 * PACKET.full_packet_bytes / fabric.capacity_bps[0]
+    took_s = seconds(fabric, paths, demand, replace(healthy, link_score=score))
+    assert took_s == pytest.approx(24 * packet_s, rel=0.01)
+
+
+def test_a_way_without_answers_is_left_where_nobody_ends_later() -> None:
+    """Two GPUs exchange messages over two cables, and one direction of one is down: the other direction may
+    be used, but no answer comes back over it, and the demand ends no sooner for it."""
+    fabric = rw.topology("ring", nodes=4, wavelengths=2)
+    to_1, back = (
+        np.flatnonzero((fabric.link_src == a) & (fabric.link_dst == b)) for a, b in ((0, 1), (1, 0))
+    )
+    demand = JobDemand([messages(fabric, [(0, 1), (1, 0)], 1 << 20)], PACKET)
+    routes = RoutesInUse(fabric, Spray(), OPTIONS, "spray", (np.array([0, 1]), np.array([1, 0])), demand)
+    assert {*to_1, *back} <= {*routes.paths.links}
+    healthy, up = HealthSnapshot.healthy(fabric, margin=OPTIONS.margin), np.ones(fabric.n_links, bool)
+    up[back[1]] = False
+    health = replace(healthy, version=1, down=~up, link_score=up.astype(float))
+    assert routes.react(health, 1.0) is not None
+    assert {*routes.paths.links} & {*to_1, *back} == {to_1[0], back[0]}
+
+
 def test_a_seldom_wait_delays_what_its_mean_would_not() -> None:
     """Next to a message that takes a second, one of a thousandth waits two seconds with a chance of a
     twentieth: 1 + 0.05 x (2 + 0.001 - 1) s. Its mean wait, 0.1 s, ends before the other one does."""
