@@ -75,8 +75,8 @@ class JobDemand:
 
 def _at_once(schedule: Schedule) -> list[Int64]:
     """The transfers of each round of each phase, what may be sent as soon as the round before has arrived.
-    Where a pair sends several one after another, so do those that wait for them: as many rounds are under
-    way at once."""
+    Where a pair sends several one after another, so do the pairs that wait for them: as many rounds are
+    under way at once."""
     sent = np.flatnonzero(schedule.is_transfer)
     rounds, waits = _rounds(schedule)[sent], np.diff(schedule.chained_start)[sent] > 0
     turns = np.where(waits, schedule.repeat[sent] / np.maximum(schedule.lag[sent], 1), 1)
@@ -91,8 +91,8 @@ def _at_once(schedule: Schedule) -> list[Int64]:
 
 def _rounds(schedule: Schedule) -> Int64:
     """(n,): the rounds of all phases in order, by number: the first of a phase, the one that waits for a
-    transfer of the first, and so on. Of computations, joins and local steps, which need not be of the phase
-    of what waits for them, the last round that they wait for, and one."""
+    transfer of the first, and so on. Computations, joins and local steps need not be of the phase of what
+    waits for them, so theirs is the round after the last transfer that they wait for."""
     n, after = schedule.n_entries, schedule.after
     of_entry = np.repeat(np.arange(n), np.diff(schedule.after_start))
     order = np.argsort(after, kind="stable")

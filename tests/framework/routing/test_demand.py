@@ -325,8 +325,8 @@ def test_what_a_path_loses_is_sent_again_over_all() -> None:
 
 
 def test_paths_get_whole_packets() -> None:
-    """A message of 16 packets, of which a path at a twelfth of the rate is to carry 1/13: that is one or two
-    packets, so the message ends when 2 have passed, after 24 packet times and not 16 x 12/13."""
+    """A path at a twelfth of the rate is to carry 1/13 of a message of 16 packets: one or two packets, so the
+    message ends when two have passed, after 24 packet times and not 16 x 12/13."""
     fabric = torus(4)
     paths = two_ways(fabric, (12 / 13, 1 / 13))
     healthy = HealthSnapshot.healthy(fabric)
