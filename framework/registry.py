@@ -124,10 +124,10 @@ def _unfit(kind: str, name: str, registered: Any) -> str:
             return f'has {member} = {words!r}: it takes a tuple such as ("ring",), or () for all'
     for member in ("damped", "lossless", "same_result_everywhere", *OPTIONAL):
         usual = OPTIONAL.get(member, False)
-        said = getattr(registered, member, None)
-        fits = type(said) is type(usual) or (said is None and member in OPTIONAL)
+        value = getattr(registered, member, None)
+        fits = type(value) is type(usual) or (value is None and member in OPTIONAL)
         if member in members and not fits:
-            return f"has {member} = {said!r}: it takes {'True or False' if usual is False else 'a text'}"
+            return f"has {member} = {value!r}: it takes {'True or False' if usual is False else 'a text'}"
     return ""
 
 
@@ -300,13 +300,13 @@ _under_way: set[str] = set()
 
 def _imported(path: Path) -> ModuleType:
     named = f"railweave_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
-    if (known := sys.modules.get(named)) is not None:
+    if (imported := sys.modules.get(named)) is not None:
         if named in _under_way:
             raise PluginError(
                 f"plugin file {path} uses railweave while it is imported. Put that under "
                 "`if __name__ == '__main__':`."
             )
-        return known
+        return imported
     spec = spec_from_file_location(named, path)
     if spec is None or spec.loader is None:
         raise PluginError(f"plugin file {path}: it is no Python file. Its name ends in .py.")

@@ -80,14 +80,14 @@ def read_prices(path: Path) -> PriceList:
         file.report((name,), f"there is no such section; there are currency, {', '.join(PARTS)}.")
     parts = {
         (section, kind): price
-        for section, known in PARTS.items()
-        for kind, price in _section(file, section, known).items()
+        for section, figures in PARTS.items()
+        for kind, price in _section(file, section, figures).items()
     }
     file.check()
     return PriceList(str(path), str(currency), parts)
 
 
-def _section(file: LayeredSettings, section: str, known: tuple[str, ...]) -> dict[str, Price]:
+def _section(file: LayeredSettings, section: str, allowed: tuple[str, ...]) -> dict[str, Price]:
     entries = file.value.get(section, {})
     if not isinstance(entries, dict):
         file.report((section,), f"expects kinds with their prices (got {entries!r}).")
@@ -95,12 +95,12 @@ def _section(file: LayeredSettings, section: str, known: tuple[str, ...]) -> dic
     prices = {}
     for kind, figures in entries.items():
         if not isinstance(figures, dict) or "price" not in figures:
-            file.report((section, kind), f"expects {{price: NUMBER}}, and of {', '.join(known[1:])} any.")
+            file.report((section, kind), f"expects {{price: NUMBER}}, and of {', '.join(allowed[1:])} any.")
             continue
         for name, value in figures.items():
             where = (section, kind, name)
-            if name not in known:
-                file.report(where, f"there is no such figure; there are {', '.join(known)}.")
+            if name not in allowed:
+                file.report(where, f"there is no such figure; there are {', '.join(allowed)}.")
             elif not _is_amount(value, whole=name == "optics"):
                 file.report(where, f"expects a {'whole ' * (name == 'optics')}number, 0 or more.")
         if not file.problems:

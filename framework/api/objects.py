@@ -31,7 +31,7 @@ def named(keys: Mapping[str, object], registers: Registers) -> tuple[dict[str, o
         plugin = choice.get("name") if isinstance(choice, Mapping) else choice
         if plugin is None or isinstance(plugin, str | Fabric):
             continue
-        name = next((name for name, known in registers[kind].items() if _same(plugin, known)), "")
+        name = next((name for name, registered in registers[kind].items() if _same(plugin, registered)), "")
         if not name:
             name = object_name(type(plugin))
             registers = registers.offering(kind, name, plugin)
@@ -64,8 +64,8 @@ def offer_to_labs(objects: Objects) -> None:
         if why:
             raise InputError(f"{kind}: the lab is another process and cannot load {owner.__name__}: {why}.")
         entry = f"{Path(str(file)).absolute()}#{kind}={owner.__name__}"
-        known = [name for name in os.environ.get(FILES, "").split(os.pathsep) if name]
-        os.environ[FILES] = os.pathsep.join(dict.fromkeys([*known, entry]))
+        listed = [name for name in os.environ.get(FILES, "").split(os.pathsep) if name]
+        os.environ[FILES] = os.pathsep.join(dict.fromkeys([*listed, entry]))
 
 
 def _like_new(plugin: object) -> bool:

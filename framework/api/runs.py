@@ -74,8 +74,8 @@ def _loaded(
     keys, registers, objects = named(keys, registers)
     base: Mapping[str, object] | Path | None = None
     if isinstance(source, Mapping):
-        base, registers, more = named(source, registers)
-        objects = [*objects, *more]
+        base, registers, of_source = named(source, registers)
+        objects = [*objects, *of_source]
     elif source is not None:
         base = Path(source)
     plan = plan_from_keys(keys, registers, base=base)

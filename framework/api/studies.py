@@ -191,7 +191,8 @@ def compare_engines(
     names = engines_of(engines, registers)
     by_engine = keys_by_engine(keys, names, registers)
     plans = {
-        name: load(source, registers=registers, **{**own, "engine": name}) for name, own in by_engine.items()
+        name: load(source, registers=registers, **{**with_options, "engine": name})
+        for name, with_options in by_engine.items()
     }
     with ExitStack() as stack:
         directory = Path(out or stack.enter_context(TemporaryDirectory(prefix="railweave-")))

@@ -98,10 +98,10 @@ class End:
         if not self._received:
             # the kernel includes those that found the (tiny) receive buffer full
             return packet_counts(self._socket)[0]
-        fd, count, taken, asked = self._socket.fileno(), 0, 1, 1
-        while taken == asked:
-            at, asked = self._into.next(BURST)
-            taken = _libc.recvmmsg(fd, at, asked, socket.MSG_DONTWAIT, None)
+        fd, count, taken, wanted = self._socket.fileno(), 0, 1, 1
+        while taken == wanted:
+            at, wanted = self._into.next(BURST)
+            taken = _libc.recvmmsg(fd, at, wanted, socket.MSG_DONTWAIT, None)
             if taken > 0:
                 self._into.advance(taken)
                 count += taken

@@ -117,8 +117,8 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 def _add_plugins(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
     """For this process and all that it starts: labs, workers."""
-    known = [name for name in os.environ.get(FILES, "").split(os.pathsep) if name]
-    os.environ[FILES] = os.pathsep.join([*known, *map(os.path.abspath, files)])
+    listed = [name for name in os.environ.get(FILES, "").split(os.pathsep) if name]
+    os.environ[FILES] = os.pathsep.join([*listed, *map(os.path.abspath, files)])
 
 
 @click.group(

@@ -80,8 +80,8 @@ def compare_engines(
     if as_json:
         pinned = first.at_scale(agreements[0].rate_scale)
         figures = [{**asdict(agreement), "within": agreement.within} for agreement in agreements]
-        more = {} if len(figures) == 1 else {"agreements": figures}
-        print_json("compare-engines", experiment=pinned.document(), agreement=figures[0], **more)
+        all_figures = {} if len(figures) == 1 else {"agreements": figures}
+        print_json("compare-engines", experiment=pinned.document(), agreement=figures[0], **all_figures)
     else:
         print_text("\n\n".join(shown(agreement) for agreement in agreements))
 

@@ -96,11 +96,11 @@ class ExperimentCommand(click.Command):
             self._format_all(ctx, formatter)
             return
         named = {param.name: param for param in self.get_params(ctx)}
-        own = [] if self.common else [param.get_help_record(ctx) for param in self.params]
+        records = [] if self.common else [param.get_help_record(ctx) for param in self.params]
         common = (named[name].get_help_record(ctx) for name in self.common or COMMON if name in named)
         short = [(names, _in_short(text)) for names, text in filter(None, common)]
         with formatter.section("Common options"):
-            formatter.write_dl([*filter(None, own), *short])
+            formatter.write_dl([*filter(None, records), *short])
 
     def _format_all(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"": [], **{kind: [] for kind in _OFFERED}}

@@ -68,8 +68,8 @@ def paper(
 
     Without PAPER, list all items. `all` computes every item; with --out it writes the page docs/papers.md.
     """
-    chosen, asked = _chosen(source, item)
-    _refuse(chosen, source, asked, svg=svg, out=out, lab=lab, model_file=model_file)
+    chosen, chosen_item = _chosen(source, item)
+    _refuse(chosen, source, chosen_item, svg=svg, out=out, lab=lab, model_file=model_file)
     engine = DEFAULT if lab else predicting(registers(ctx))
     if source is None:
         _list(Workbench(registers(ctx), engine), engine, as_json=as_json)
@@ -78,7 +78,8 @@ def paper(
     with Live(None, quiet=not lab, verbose=False) as live:
         workbench = Workbench(registers(ctx), engine, live.emit)
         papers = [
-            (one, _computed(one, asked, workbench, inputs, err=as_json or source != ALL)) for one in chosen
+            (paper_, _computed(paper_, chosen_item, workbench, inputs, err=as_json or source != ALL))
+            for paper_ in chosen
         ]
     rows = [row for _, some in papers for row in some]
     if svg:
@@ -100,8 +101,8 @@ def _chosen(source: str | None, item: str | None) -> tuple[list[Paper], Item | N
         if item is not None:
             raise InputError(f"all takes no item (got {item}). Name the paper: {', '.join(PAPERS)}.")
         return [*PAPERS.values()], None
-    found = paper_named(str(source))
-    return [found], None if item is None else item_named(found, item)
+    chosen_paper = paper_named(str(source))
+    return [chosen_paper], None if item is None else item_named(chosen_paper, item)
 
 
 def _refuse(
@@ -115,46 +116,46 @@ def _refuse(
     model_file: Path | None,
 ) -> None:
     """Raise InputError for options that would have no effect."""
-    items = [item] if item else [one for paper in papers for one in paper.items]
+    items = [item] if item else [entry for paper in papers for entry in paper.items]
     named = item.id if item else source or "the list"
     if out and source != ALL:
         raise InputError(f"--out goes with all, not with {named}. Use --svg or --json, or leave it out.")
     if svg and (item is None or not item.picture):
-        with_one = ", ".join(one.id for one in items if one.picture) or "none"
+        with_one = ", ".join(entry.id for entry in items if entry.picture) or "none"
         what = f"{named} has no picture" if item else "--svg goes with one item"
-        near = [one.id for paper in papers for one in paper.items if one.picture]
+        near = [entry.id for paper in papers for entry in paper.items if entry.picture]
         raise InputError(f"{what}; those with a picture are {', '.join(near) if item else with_one}.")
-    if lab and (source is None or not any(one.method == "run" and one.compute for one in items)):
-        runs = [one.id for paper in PAPERS.values() for one in paper.items if one.method == "run"]
+    if lab and (source is None or not any(entry.method == "run" and entry.compute for entry in items)):
+        runs = [entry.id for paper in PAPERS.values() for entry in paper.items if entry.method == "run"]
         raise InputError(f"{named} runs nothing, so --lab changes nothing. Runs: {', '.join(runs)}.")
     if model_file and (item is None or MODEL not in item.inputs or isinstance(item.inputs[MODEL], str)):
         takers = [
-            f"{paper.key} {one.id}" for paper in PAPERS.values() for one in paper.items
-            if MODEL in one.inputs and not isinstance(one.inputs[MODEL], str)
+            f"{paper.key} {entry.id}" for paper in PAPERS.values() for entry in paper.items
+            if MODEL in entry.inputs and not isinstance(entry.inputs[MODEL], str)
         ]  # fmt: skip
         raise InputError(f"{named} takes no --model. Use it with {', '.join(takers)}.")
 
 
 def _list(workbench: Workbench, engine: str, *, as_json: bool) -> None:
     """All items of all papers, without computing any."""
-    items = [(paper, one) for paper in PAPERS.values() for one in paper.items]
+    items = [(paper, entry) for paper in PAPERS.values() for entry in paper.items]
     if as_json:
         print_json(
             "papers",
             items=[
                 {
-                    "id": one.id, "paper": paper.key, "title": one.title, "place": one.place,
-                    "method": method_of(one, workbench), "command": report.command_of(one, engine),
-                    "picture": one.picture, "missing": one.missing, "computed_by": one.computed_by,
+                    "id": entry.id, "paper": paper.key, "title": entry.title, "place": entry.place,
+                    "method": method_of(entry, workbench), "command": report.command_of(entry, engine),
+                    "picture": entry.picture, "missing": entry.missing, "computed_by": entry.computed_by,
                 }
-                for paper, one in items
+                for paper, entry in items
             ],
         )  # fmt: skip
         return
     rows = [
-        (one.id, paper.key, one.place, one.title, method_of(one, workbench),
-         "yes" if one.picture else "-", f"{NOT_YET}: {one.missing}" if one.missing else "computed")
-        for paper, one in items
+        (entry.id, paper.key, entry.place, entry.title, method_of(entry, workbench),
+         "yes" if entry.picture else "-", f"{NOT_YET}: {entry.missing}" if entry.missing else "computed")
+        for paper, entry in items
     ]  # fmt: skip
     print_text(table(("item", "paper", "place", "title", "method", "picture", "state"), rows))
 

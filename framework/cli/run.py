@@ -204,10 +204,10 @@ def _show_key_figures(result: "RunResult", *, as_json: bool) -> None:
     """Print the known figures, and the names of the others; with JSON on stdout, on stderr."""
     from railweave.framework.page.data.figure_texts import UNKNOWN, key_figures
 
-    found = key_figures(result)
-    cells = [(figure.name, figure.value, figure.meaning) for figure in found if figure.value != UNKNOWN]
+    figures = key_figures(result)
+    cells = [(figure.name, figure.value, figure.meaning) for figure in figures if figure.value != UNKNOWN]
     print_text("\n" + table(("figure", "value", "meaning"), cells), err=as_json)
-    if unknown := [figure.name for figure in found if figure.value == UNKNOWN]:
+    if unknown := [figure.name for figure in figures if figure.value == UNKNOWN]:
         print_text(f"not known: {', '.join(unknown)}", err=as_json)
 
 

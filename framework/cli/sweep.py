@@ -71,12 +71,12 @@ def sweep(
     A point that fails is kept with its cause, and the others run; the exit code is 1 then. `sweep status`
     says how far a study is, and computes nothing.
     """
-    asked = words[0] == "status" and len(words) > 1
-    if len(words) != 1 + asked:
+    only_status = words[0] == "status" and len(words) > 1
+    if len(words) != 1 + only_status:
         raise click.UsageError(f"expects one SWEEP (got {' '.join(words)}).", ctx)
     read, directory = studies.found(Path(words[-1]), limited=limit is not None)
     directory = out or directory
-    if asked:
+    if only_status:
         tally = studies.status(read.study, directory, limit=limit, mix_versions=mix_versions)
         _show_tally(read, directory, tally, as_json=as_json)
     elif dry_run:
@@ -211,8 +211,8 @@ def _cells(names: Sequence[str], line: Answer, relative: bool, judged: bool) -> 
     return [*cells, ", ".join(verdicts)]
 
 
-def _interval(of: Spread | None) -> str:
-    return "-" if of is None or of.low is None else f"{of.low:.4g} to {of.high:.4g}"
+def _interval(spread: Spread | None) -> str:
+    return "-" if spread is None or spread.low is None else f"{spread.low:.4g} to {spread.high:.4g}"
 
 
 def _show_tally(read: Sweep, directory: Path, tally: Tally, *, as_json: bool) -> None:

@@ -138,19 +138,19 @@ class CircuitBoard:
 
     def _plug_in(self, unit: UnitKind, number: int, dark: Int64, members: Bool) -> None:
         """Give the circuits of a unit the ports of its spare."""
-        own: Counter[str] = Counter()
+        ports_used: Counter[str] = Counter()
         for link in dark[dark % 2 == 0].tolist():
             switch, ports = self._ends[link // 2]
             if unit.own_switches:
                 name = f"{switch} of spare {unit.kind} {number}"
-                self._ends[link // 2] = name, [own[name], own[name] + 1]
-                own[name] += 2
+                self._ends[link // 2] = name, [ports_used[name], ports_used[name] + 1]
+                ports_used[name] += 2
                 continue
             for end, node in enumerate((self._fabric.link_src[link], self._fabric.link_dst[link])):
                 if members[node]:
                     ports[end] = self._spare_port[switch]
                     self._spare_port[switch] += 1
-        for name, count in own.items():
+        for name, count in ports_used.items():
             self._add_switch(name, count, self._of_spares(name.partition(" of ")[0]))
 
 

@@ -64,12 +64,11 @@ def no_record(made: CongestionControl) -> str:
 def scripted(
     made: CongestionControl,
     calls: ControlFunctions,
-    said: list[tuple[float, float]] | None = None,
+    settings: list[tuple[float, float]] | None = None,
     since: int = 0,
 ) -> bytes:
-    """Calls as they may come from `since` on, long silences and other paths included; `said` gets window and
-    rate after each. Raises PluginError where they leave their bounds, and what the control
-    raises."""
+    """Calls as they may come from `since` on, long silences and other paths included; `settings` gets window
+    and rate after each. Raises PluginError where they leave their bounds, and what the control raises."""
     rng = np.random.default_rng(1)
     sender, far = made.sender_record(), made.receiver_record()
     s: Any = sender[0]
@@ -98,8 +97,8 @@ def scripted(
                 raise PluginError(f"received() gives {answers[-1]!r}, not a bool")
         if s["wake"] <= now:
             calls.woke(s, now)
-        if said is not None:
-            said.append((float(s["window"]), float(s["rate"])))
+        if settings is not None:
+            settings.append((float(s["window"]), float(s["rate"])))
         if why := out_of_bounds(s, now, made.least_rate * line, line):
             raise PluginError(f"after {call + 1} calls drawn at random {why}")
     return sender.tobytes() + (b"" if far is None else far.tobytes()) + bytes(answers)

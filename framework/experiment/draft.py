@@ -227,8 +227,8 @@ class Draft:
         """Ask a collective that wants health with a slow rank, so that its mistakes show before the run."""
         if wants_health(plan.collective):
             name, usual, health = plan.experiment.traffic.name, plan.compact[0], a_slow_rank(plan.fabric, 0)
-            asked = name, plan.collective, plan.fabric, plan.ranks, usual, health
-            self._guarded(traffic, schedule_by_health, *asked)
+            arguments = name, plan.collective, plan.fabric, plan.ranks, usual, health
+            self._guarded(traffic, schedule_by_health, *arguments)
 
     def _listed(self, traffic: str, schedules: Sequence[Schedule]) -> list[Schedule]:
         """The schedules as an engine with packets takes them. Reports computations, and what is too long."""

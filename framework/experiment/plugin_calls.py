@@ -94,9 +94,9 @@ def schedule_of(
 ) -> Schedule:
     """The schedule of a collective or workload; `health`: of the moment, for one that wants it. Raises
     PluginError where it fails or does not fit."""
-    known: list[Any] = [health or HealthSnapshot.healthy(fabric)] if wants_health(collective) else []
+    snapshot: list[Any] = [health or HealthSnapshot.healthy(fabric)] if wants_health(collective) else []
     with blaming(f"collective {name}: schedule"):
-        schedule = collective.schedule(fabric, ranks, size, dtype, redop, *known)
+        schedule = collective.schedule(fabric, ranks, size, dtype, redop, *snapshot)
     place = f"collective {name}: schedule() at {defined_at(collective.schedule)}"
     if not isinstance(schedule, Schedule):
         raise PluginError(f"{place} returns {type_name(schedule)}, not a Schedule.")

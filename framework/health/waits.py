@@ -150,8 +150,8 @@ def _missed(paths: PathBatch, loss: Float, ack_every: Float) -> Float:
     one before it of which no later answer, one for `ack_every` (paths,) packets, arrives to tell."""
     lost, unanswered = (lost_share(paths, loss[links]) for links in (paths.links, paths.links ^ 1))
     every = np.maximum(ack_every, 1)
-    before, each = (1 - lost) ** (every - 1), (1 - lost) ** every
-    unseen = 1 - before + before * unanswered * (1 - each) / (1 - each * unanswered)
+    no_loss_before, no_loss = (1 - lost) ** (every - 1), (1 - lost) ** every
+    unseen = 1 - no_loss_before + no_loss_before * unanswered * (1 - no_loss) / (1 - no_loss * unanswered)
     return np.asarray(lost + (1 - lost) * unanswered * unseen, np.float64)
 
 

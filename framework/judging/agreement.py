@@ -169,8 +169,8 @@ def agreement(engines: tuple[str, str], runs: tuple[Observations, Observations])
         name for name in first.times_us
         if name not in (FAULT, AFTER) or any(run.times_us.get(name) for run in (*runs[0], *runs[1]))
     ]  # fmt: skip
-    known = {**first.scores, **second.scores}
-    scores = [abs(first.scores.get(name, 1.0) - second.scores.get(name, 1.0)) for name in known]
+    either = {**first.scores, **second.scores}
+    scores = [abs(first.scores.get(name, 1.0) - second.scores.get(name, 1.0)) for name in either]
     ours, theirs = (max((run.verdict for run in of_one), key=VERDICTS.index) for of_one in runs)
     return Agreement(
         engines=engines,

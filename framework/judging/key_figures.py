@@ -108,8 +108,8 @@ def max_mean_ratio(fabric: Fabric, sent_bytes: Float) -> dict[str, float]:
 def share_of_packets(counts: Sequence[int | None], packets: int) -> float | None:
     """Packets of some sort, counted by iteration, over all that were sent, 0..1; None where nothing was sent,
     or an iteration did not count them."""
-    known = [count for count in counts if count is not None]
-    return sum(known) / packets if packets and known and len(known) == len(counts) else None
+    counted = [count for count in counts if count is not None]
+    return sum(counted) / packets if packets and counted and len(counted) == len(counts) else None
 
 
 def response_figures(seconds: Sequence[float], rate_scale: float) -> ResponseFigures | None:

@@ -35,11 +35,11 @@ def _of_parts(paths: PathBatch, bit_s: Float, latency_s: Float) -> tuple[Float, 
     which the mean pair sends if the slowest does so without a pause, as the links of its path, with the load
     of the part, are faster; and the mean latency. What such a pair waits anyway hides what packets add."""
     n_paths, n, hop_path, part = len(paths.weight), len(paths.src), paths.hop_path, paths.path_pair
-    each = bit_s[paths.links]
+    hop_bit_s = bit_s[paths.links]
     _, place = np.unique(part[hop_path] * len(bit_s) + paths.links, return_inverse=True)
     load = np.bincount(place, paths.weight[hop_path])[place]
-    others = np.bincount(hop_path, each, n_paths) - _largest(each, hop_path, n_paths)
-    needs = _largest(load * each, hop_path, n_paths)
+    others = np.bincount(hop_path, hop_bit_s, n_paths) - _largest(hop_bit_s, hop_path, n_paths)
+    needs = _largest(load * hop_bit_s, hop_path, n_paths)
     longest = _largest(needs, part, n)
     busy = np.bincount(part, paths.weight * needs, n) / np.where(longest > 0, longest, 1.0)
     travel_s = np.bincount(hop_path, latency_s[paths.links], n_paths)
@@ -54,19 +54,19 @@ def _of_last(paths: PathBatch, bit_s: Float) -> float:
     """Seconds that a bit of messages that end together adds: the links that hold them begin with the first
     packet that reaches them, and behind these the last one has the rest of the longest path to go."""
     n_paths, hop_path = len(paths.weight), paths.hop_path
-    each, links = bit_s[paths.links], paths.links
-    needs = np.bincount(links, paths.weight[hop_path], len(bit_s))[links] * each
+    hop_bit_s, links = bit_s[paths.links], paths.links
+    needs = np.bincount(links, paths.weight[hop_path], len(bit_s))[links] * hop_bit_s
     holds = needs >= _largest(needs, hop_path, n_paths)[hop_path] * (1 - 1e-9)
-    until = np.cumsum(each)
-    before = until - each - np.append(0.0, until)[paths.hop_start[:-1]][hop_path]
+    until = np.cumsum(hop_bit_s)
+    before = until - hop_bit_s - np.append(0.0, until)[paths.hop_start[:-1]][hop_path]
     first = np.full(len(bit_s), np.inf)
     np.minimum.at(first, links, before)
-    behind = np.bincount(hop_path, each, n_paths)[hop_path] - before - each
+    behind = np.bincount(hop_path, hop_bit_s, n_paths)[hop_path] - before - hop_bit_s
     return float((first[links] + behind)[holds].max(initial=0.0))
 
 
-def _largest(values: Float, of: Int64, n: int) -> Float:
+def _largest(values: Float, place: Int64, n: int) -> Float:
     """(n,): the largest of the values of each."""
     largest = np.zeros(n)
-    np.maximum.at(largest, of, values)
+    np.maximum.at(largest, place, values)
     return largest

@@ -186,8 +186,8 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
 
 
 def _fmean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return fmean(numbers) if len(numbers) == len(values) else None
 
 
 def _together(messages: Sequence[MessageTimes]) -> MessageTimes | None:
@@ -199,8 +199,8 @@ def _together(messages: Sequence[MessageTimes]) -> MessageTimes | None:
 
 
 def _all_pauses(paused: Sequence[PausedLinks | None]) -> PausedLinks | None:
-    known = [of_iteration for of_iteration in paused if of_iteration is not None]
-    return reduce(PausedLinks.plus, known) if known and len(known) == len(paused) else None
+    recorded = [of_iteration for of_iteration in paused if of_iteration is not None]
+    return reduce(PausedLinks.plus, recorded) if recorded and len(recorded) == len(paused) else None
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

@@ -115,9 +115,9 @@ def collective(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
                     different.append(Violation(sample.name, why))
                 plans = {"": schedule}
                 if wants_health(instance):
-                    asked, slow = (subject.name, instance, fabric, ranks, schedule), a_slow_rank(fabric, 0)
-                    plans[", with a slow rank"] = schedule_by_health(*asked, slow)
-                    if schedule_by_health(*asked, slow) != plans[", with a slow rank"]:
+                    call, slow = (subject.name, instance, fabric, ranks, schedule), a_slow_rank(fabric, 0)
+                    plans[", with a slow rank"] = schedule_by_health(*call, slow)
+                    if schedule_by_health(*call, slow) != plans[", with a slow rank"]:
                         why = f"asked again for {size} bytes, its schedule with a slow rank differs"
                         different.append(Violation(sample.name, why))
                 for words, planned in plans.items():

@@ -138,5 +138,5 @@ def paths_text(fabric: Fabric, src: int, paths: tuple[Path, ...]) -> str:
     texts = [path_text(fabric, src, path.links) for path in paths[:SHOWN]]
     if len(paths) > 1:
         texts = [f"{path.weight:g} over {text}" for path, text in zip(paths, texts, strict=False)]
-    more = [f"and {len(paths) - SHOWN} more"] if len(paths) > SHOWN else []
-    return "; ".join(texts + more) or "none"
+    rest = [f"and {len(paths) - SHOWN} more"] if len(paths) > SHOWN else []
+    return "; ".join(texts + rest) or "none"

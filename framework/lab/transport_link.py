@@ -56,9 +56,9 @@ class PathTally:
         place = np.searchsorted(self._pairs, keys) % max(len(self._pairs), 1)
         counts = np.diff(event.start)
         # a pair that has lost its paths goes on trying the old ones
-        known = np.flatnonzero((self._pairs[place] == keys) & (np.diff(paths.pair_start)[place] == counts))
-        into = spread(paths.pair_start[place[known]], counts[known])
-        packets[:, into] += event.packets[:, spread(event.start[known], counts[known])]
+        current = np.flatnonzero((self._pairs[place] == keys) & (np.diff(paths.pair_start)[place] == counts))
+        into = spread(paths.pair_start[place[current]], counts[current])
+        packets[:, into] += event.packets[:, spread(event.start[current], counts[current])]
         self._counts, self.fresh = PathCounts(paths, packets), True
 
     def take(self) -> PathCounts:

@@ -259,19 +259,19 @@ class RouteTable:
         """
         if (batch := getattr(paths_of, "batch", None)) is not None:
             return cls("", UNSTAMPED, fabric.n_gpus, batch)
-        known: dict[tuple[int, int], list[Path]] = {}
+        by_pair: dict[tuple[int, int], list[Path]] = {}
 
         def ways(src: int, dst: int) -> list[Path]:
-            if (src, dst) not in known:
-                found = [
+            if (src, dst) not in by_pair:
+                paths = [
                     way if isinstance(way, Path) else Path(tuple(way))
                     for way in islice(paths_of(src, dst), MOST_PATHS + 1)
                 ]
-                if why := _wrong(found):
+                if why := _wrong(paths):
                     pair = f"{fabric.node_name(src)} -> {fabric.node_name(dst)}"
                     raise RouteError(f"{pair}: {why}")
-                known[src, dst] = found
-            return known[src, dst]
+                by_pair[src, dst] = paths
+            return by_pair[src, dst]
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             pairs = zip(src.tolist(), dst.tolist(), strict=True)
@@ -291,11 +291,11 @@ class RouteTable:
         return self.paths(np.array([src]), np.array([dst])).paths(0)
 
 
-def _wrong(found: Sequence[Path]) -> str:
+def _wrong(paths: Sequence[Path]) -> str:
     """Why these cannot be the paths of a pair; empty where they can."""
-    if len(found) > MOST_PATHS:
+    if len(paths) > MOST_PATHS:
         return f"it has more than {MOST_PATHS} paths, which packets tell apart at most. Give fewer."
-    for path in found:
+    for path in paths:
         if not all(isinstance(link, int | np.integer) for link in path.links):
             return f"{path.links!r} is no path. Give a list of link ids, or a Path with a weight."
         if not (isinstance(path.weight, Real) and 0 < path.weight < inf):

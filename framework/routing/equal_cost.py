@@ -78,14 +78,14 @@ def _laid_out(
     number, node = first[pair] + nth * there[pair] // count[pair], src[pair]
     walking, columns = np.arange(len(pair)), [np.empty((len(pair), 0), np.int32)]
     while walking.size:
-        of = pair[walking]
-        link, on = last[of], np.flatnonzero(node[walking] != before[of])
-        link[on], number[walking[on]] = hops.take((state[of] + node[walking])[on], number[walking[on]])
+        path_pair = pair[walking]
+        link, on = last[path_pair], np.flatnonzero(node[walking] != before[path_pair])
+        link[on], number[walking[on]] = hops.take((state[path_pair] + node[walking])[on], number[walking[on]])
         column = np.full((len(pair), 1), -1, np.int32)
         column[walking, 0] = link
         columns.append(column)
         node[walking] = fabric.link_dst[link]
-        walking = walking[node[walking] != dst[of]]
+        walking = walking[node[walking] != dst[path_pair]]
     links = np.concatenate(columns, axis=1)
     used = links >= 0
     return PathBatch(src, dst, starts(count), 1 / count[pair], starts(used.sum(axis=1)), links[used])
@@ -151,16 +151,16 @@ class _Towards:
         self._paths: dict[int, list[tuple[int, ...]]] = {dst: [()]}
 
     def paths(self, node: int) -> list[tuple[int, ...]]:
-        known, waiting = self._paths, [node]
+        by_node, waiting = self._paths, [node]
         while waiting:  # a ring has more links to go than Python has frames
             links = self._link[self._start[waiting[-1]] : self._start[waiting[-1] + 1]]
             ends = [self._link_dst[link] for link in links]
-            if later := [end for end in ends if end not in known]:
+            if later := [end for end in ends if end not in by_node]:
                 waiting += later
                 continue
             of_link = zip(links, ends, strict=True)
-            known[waiting.pop()] = [(link, *rest) for link, end in of_link for rest in known[end]]
-        return known[node]
+            by_node[waiting.pop()] = [(link, *rest) for link, end in of_link for rest in by_node[end]]
+        return by_node[node]
 
 
 class EqualCost:

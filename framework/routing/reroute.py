@@ -175,24 +175,24 @@ class RoutesInUse:
         forced = self._obsolete or any(broken_pairs(block, health).any() for block in self._blocks)
         here = [np.zeros(len(block.src), bool) for block in self._blocks]
         base = answered if forced else Arrangement(self._blocks, here)
-        asked = [(base, health if forced else self._asked_with)]
+        tried = [(base, health if forced else self._asked_with)]
 
         def offered(view: HealthSnapshot, factor: float) -> Iterator[Offer]:
             table = self._answer(view)
             if not any((lacks(a) & ~lacks(b)).any() for a, b in zip(table, new, strict=True)):
-                asked.append((Arrangement.whole(self._blocks, table), view))
-                yield Offer(asked[-1][0], factor)
+                tried.append((Arrangement.whole(self._blocks, table), view))
+                yield Offer(tried[-1][0], factor)
 
         def offers() -> Iterator[Offer]:
             # what is still whole has no reason to be left for the answer to another failure
             before, up = self._asked_with, ~health.down
             rise = np.where(before.down, 1.0, health.link_score - before.link_score)[up]
             if not forced and rise.any():
-                asked.append((answered, health))
+                tried.append((answered, health))
                 yield Offer(answered, 1.0 if rise.max() > 0 else TIME_MARGIN)
             for view in self._well(health):
                 yield from offered(view, TIME_MARGIN)
-            for view in self._cut(health, forecast, [arrangement for arrangement, _ in asked]):
+            for view in self._cut(health, forecast, [arrangement for arrangement, _ in tried]):
                 yield from offered(view, _margin(view, health))
 
         def at_rest(offer: Offer) -> bool:
@@ -200,7 +200,7 @@ class RoutesInUse:
             return offer.arrangement.moves and (forced or not any((m & ~r).any() for m, r in moved))
 
         chosen = best(base, filter(at_rest, offers()), forecast, self._prospects)
-        self._asked_with = next(view for arrangement, view in asked if arrangement is chosen)
+        self._asked_with = next(view for arrangement, view in tried if arrangement is chosen)
         return chosen
 
     def _pair_by_pair(
@@ -263,8 +263,8 @@ class RoutesInUse:
         def offers() -> Iterator[Offer]:
             yield from offer(new, (a & b for a, b in zip(free, by_score, strict=True)), TIME_MARGIN)
             if any(uneven(paths) for paths in new):  # a slow path does no harm in a small share
-                whole = (a & ~lacks(paths) for a, paths in zip(free, new, strict=True))
-                yield from offer(new, whole, TIME_MARGIN)
+                lacking = (a & ~lacks(paths) for a, paths in zip(free, new, strict=True))
+                yield from offer(new, lacking, TIME_MARGIN)
             yield from self._of_views(starts(), health, forecast, free)
 
         return best(base, offers(), forecast, self._prospects)

@@ -19,9 +19,9 @@ def hold_signals() -> None:
     from numba.core import event
 
     event.Listener.register(HeldSignals)
-    held = HeldSignals()
+    signals = HeldSignals()
     for kind in ("numba:compile", "numba:run_pass"):
-        event.register(kind, held)
+        event.register(kind, signals)
 
 
 class HeldSignals:

@@ -76,13 +76,13 @@ def list_soon(tally: Int64, soon: Int32, is_soon: Bool, pair: int, end: float, h
 def end(s: FlowState, limit: float) -> tuple[int, int]:
     """As `plain.end`."""
     clock, tally, soon, until, due = s.clock, s.tally, s.soon, s.until, s.due
-    sent, asked, free, busy, quit = s.sent, s.asked, s.free, s.busy, s.quit
+    sent, requested, free, busy, quit = s.sent, s.asked, s.free, s.busy, s.quit
     ended = 0
     for i in range(tally[SOON]):
         pair = soon[i]
         if until[pair] <= limit:
             clock[0] = max(clock[0], until[pair])
-            sent[pair] += asked[pair]
+            sent[pair] += requested[pair]
             free[pair] = until[pair]
             until[pair] = due[pair] = inf
             busy[pair] = False

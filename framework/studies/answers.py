@@ -79,7 +79,7 @@ def _relative(ours: Rows, theirs: Rows, figure: str) -> Spread | None:
         for some in (ours, theirs)
     ]
     both = [which for which in values[0] if which in values[1]]
-    return ratio(*([of[which] for which in both] for of in values), paired=True)
+    return ratio(*([by_setting[which] for which in both] for by_setting in values), paired=True)
 
 
 def _holds(judged: Spread | None, judge: Judge | None) -> bool | None:
@@ -93,17 +93,17 @@ def sentence(lines: Iterable[Answer], judge: Judge | None) -> str:
     """Where the figure, or what it is relative to others, is most and least; "" where nothing says."""
     relative = judge is not None and bool(judge.to)
     judged = [(line, line.relative if relative else line.value) for line in lines]
-    known = [(line, shown) for line, shown in judged if shown is not None]
-    if not known:
+    with_figures = [(line, shown) for line, shown in judged if shown is not None]
+    if not with_figures:
         return ""
-    least, most = (pick(known, key=lambda pair: pair[1].median) for pick in (min, max))
-    name = known[0][0].figure
+    least, most = (pick(with_figures, key=lambda pair: pair[1].median) for pick in (min, max))
+    name = with_figures[0][0].figure
     what = f"{name} is" + (f", relative to {words(judge.to)}," if judge and relative else "")
     text = f"{what} {_shown(most[1])} with {words(most[0].settings)}"
     text += f", and {_shown(least[1])} with {words(least[0].settings)}" if least[0] is not most[0] else ""
     if judge is not None and judge.at_most is not None:
-        kept = sum(line.holds is True for line, _ in known)
-        text += f"; at most {judge.at_most:g} holds for {kept} of {len(known)} settings"
+        kept = sum(line.holds is True for line, _ in with_figures)
+        text += f"; at most {judge.at_most:g} holds for {kept} of {len(with_figures)} settings"
     return f"{text}."
 
 

@@ -70,14 +70,14 @@ def cases_on_engines(
     engine (`keys_by_engine`) go to the engines that have them. Raises InputError for one that none has."""
     by_engine = keys_by_engine(changed, engines, registers)
     common = {key: value for key, value in changed.items() if not key.startswith(OPTION)}
-    own = {name: [key for key in keys if key.startswith(OPTION)] for name, keys in by_engine.items()}
+    options = {name: [key for key in keys if key.startswith(OPTION)] for name, keys in by_engine.items()}
     axes = {
         CASE: [
             {"label": name, **{k: v for k, v in keys.items() if k not in changed}}
             for name, keys in cases.items()
         ],
         ENGINE: [
-            {"label": name, "name": name, **{k.removeprefix(OPTION): changed[k] for k in own[name]}}
+            {"label": name, "name": name, **{k.removeprefix(OPTION): changed[k] for k in options[name]}}
             for name in engines
         ],
     }

@@ -95,26 +95,26 @@ def procedures(
         for _, kind, names in _COLLECTIVES
     }
     common = {"router": routers[0], "faults": "none", "feedback": True, "oracle": False}
-    found = [
+    listed = [
         Procedure(
             section, f"{kind}, BusBW and JCT ratio (10.1)",
             {**common, "collective": serving[kind], "iterations": counts.steady}, steady,
         )
         for section, kind, _ in _COLLECTIVES
     ]  # fmt: skip
-    found += _failures(common, plan.fabric, routers, serving["all-reduce"], counts)
+    listed += _failures(common, plan.fabric, routers, serving["all-reduce"], counts)
     senders = max(1, plan.fabric.n_gpus - 1)
     to_one = {"name": "kv", "requests": senders, "spread": 0.0, "prefill": 1 << 20}
     keys = {**common, "workload": to_one, "collective": None, "iterations": counts.before}
-    found.append(Procedure("7.2", f"incast of {senders} to 1, without PFC", keys, incast))
+    listed.append(Procedure("7.2", f"incast of {senders} to 1, without PFC", keys, incast))
     few = {**common, "collective": serving["all-to-all"], "iterations": max(2, counts.before // 4)}
     try:
         for percent in SHARES:
             jobs = {**few, "jobs": jobs_sharing(plan.fabric, percent)}
-            found.append(Procedure("10.3", f"two jobs, {percent} % of rails shared", jobs, interference))
+            listed.append(Procedure("10.3", f"two jobs, {percent} % of rails shared", jobs, interference))
     except InputError as error:
-        return found, {"10.3 interference of jobs": str(error)}
-    return found, {}
+        return listed, {"10.3 interference of jobs": str(error)}
+    return listed, {}
 
 
 def _failures(
@@ -153,19 +153,19 @@ def failing_link(fabric: Fabric) -> str:
 # -- what a run says ---------------------------------------------------------------------------------------
 def steady(result: RunResult) -> Figures:
     """BusBW in GB/s and JCT of a run without a fault; None where too few iterations are independent."""
-    row, found = result.summary, result.key_figures
+    row, figures = result.summary, result.key_figures
     times, busbw = row.time_figures, row.busbw_figures
     return {
         "iterations": None if times is None else times.iterations,
         "independent": None if times is None else times.independent,
         "jct_us": row.declared_time_us,
-        "jct_ratio": found.jct_ratio,
+        "jct_ratio": figures.jct_ratio,
         "busbw_p50_gbs": None if busbw is None else busbw.p50_gbs,
         "busbw_p95_gbs": None if busbw is None else busbw.p95_gbs,
         "busbw_p99_gbs": None if busbw is None else busbw.p99_gbs,
         "busbw_cv": None if busbw is None else busbw.cv,
-        "mmr": max(found.max_mean_ratio.values(), default=None),
-        "jfi": min(found.link_fairness.values(), default=None),
+        "mmr": max(figures.max_mean_ratio.values(), default=None),
+        "jfi": min(figures.link_fairness.values(), default=None),
     }
 
 
@@ -179,15 +179,15 @@ def failure(result: RunResult) -> Figures:
     before = [row.declared_time_us for row in rows if failed_s is not None and _end_s(row) <= failed_s]
     hit = [row for row in rows if failed_s is not None and _end_s(row) > failed_s][:1]
     later = [row.declared_time_us for row in rows if hit and row.t_s > hit[0].t_s]
-    rare, found = p99(before) if before else None, result.key_figures.convergence
+    rare, convergence = p99(before) if before else None, result.key_figures.convergence
     most = rare if rare is not None else max(before, default=None)
     return {
         "steady_us": median(before) if before else None,
         "failure_iteration_us": hit[0].declared_time_us if hit else None,
         "later_us": median(later) if later else None,
         "retransmitted": hit[0].retransmitted if hit else None,
-        "redistribution_s": None if found is None else found.median_s,
-        "redistribution_declared_us": None if found is None else found.median_declared_us,
+        "redistribution_s": None if convergence is None else convergence.median_s,
+        "redistribution_declared_us": None if convergence is None else convergence.median_declared_us,
         "zero_impact": None if most is None or not hit else hit[0].declared_time_us <= most * (1 + 1e-9),
         "of_longest": rare is None,
     }
@@ -200,15 +200,15 @@ def _end_s(row: Any) -> float:
 
 def incast(result: RunResult) -> Figures:
     """When the messages to one GPU had landed, declared, and the fullest queue."""
-    found, messages = result.key_figures, result.summary.message_figures
+    figures, messages = result.key_figures, result.summary.message_figures
     return {
         "messages": None if messages is None else messages.messages,
         "fct_p50_us": None if messages is None else messages.p50_us,
         "fct_p95_us": None if messages is None else messages.p95_us,
         "fct_max_us": None if messages is None else messages.max_us,
-        "queue_p95_bytes": found.queue_p95_bytes,
-        "queue_max_bytes": found.queue_max_bytes,
-        "retransmission_rate": found.retransmission_rate,
+        "queue_p95_bytes": figures.queue_p95_bytes,
+        "queue_max_bytes": figures.queue_max_bytes,
+        "retransmission_rate": figures.retransmission_rate,
     }
 
 

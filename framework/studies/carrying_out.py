@@ -78,9 +78,9 @@ class Tally:
 def status(study: Study, directory: Path, *, limit: int | None = None, mix_versions: bool = False) -> Tally:
     """How far a study is, or its first `limit` points, by its ledger; nothing is computed. Causes are not
     told apart."""
-    found = known(directory / ROWS, study.name, None if mix_versions else code_version())
-    tally = Tally(_wanted(study, limit), versions=found.others)
-    for point in _missing(study, found, tally, limit, retry_failed=False):
+    content = known(directory / ROWS, study.name, None if mix_versions else code_version())
+    tally = Tally(_wanted(study, limit), versions=content.others)
+    for point in _missing(study, content, tally, limit, retry_failed=False):
         del point  # counting is all
     return tally
 
@@ -117,11 +117,11 @@ def carry_out(
         on_begin()
         if others := [*add]:
             _add(ledger, others, known(directory / ROWS, study.name, None))
-        found = known(directory / ROWS, study.name, None if mix_versions else version)
-        tally = Tally(_wanted(study, limit), versions=found.others, cut_bytes=ledger.cut)
+        content = known(directory / ROWS, study.name, None if mix_versions else version)
+        tally = Tally(_wanted(study, limit), versions=content.others, cut_bytes=ledger.cut)
         labs = _Labs(study, directory, registers, version, differing)
         kept = _Kept(ledger, version, tally, labs, on_row, on_progress)
-        for point in _missing(study, found, tally, limit, retry_failed=retry_failed):
+        for point in _missing(study, content, tally, limit, retry_failed=retry_failed):
             task = Task(point.id, *study.keys(point), study.written)
             lab = needs_lab(task, registers)
             if workers is None or (lab and not workers.runs_labs):
@@ -142,10 +142,10 @@ def carry_out(
     return tally
 
 
-def _add(ledger: Ledger, rows: Iterable[Row], found: LedgerContent) -> None:
+def _add(ledger: Ledger, rows: Iterable[Row], content: LedgerContent) -> None:
     """Keep rows from elsewhere of points that have none."""
     for row in rows:
-        if row["point"] not in found.ok:
+        if row["point"] not in content.ok:
             point, version, ok = (row[key] for key in HEAD)
             ledger.add(point, version, ok, {key: value for key, value in row.items() if key not in HEAD})
 
@@ -196,7 +196,7 @@ def _wanted(study: Study, limit: int | None) -> int:
 
 
 def _missing(
-    study: Study, found: LedgerContent, tally: Tally, limit: int | None, *, retry_failed: bool
+    study: Study, content: LedgerContent, tally: Tally, limit: int | None, *, retry_failed: bool
 ) -> Iterator[Point]:
     """The points without a row, or with one of a failure that is to be tried again; others are counted."""
     seen: set[str] = set()
@@ -207,7 +207,7 @@ def _missing(
             continue
         seen.add(point.id)
         tally.ids.append(point.id)
-        ok = found.ok.get(point.id)
+        ok = content.ok.get(point.id)
         if ok is None or (retry_failed and not ok):
             yield point
             continue
@@ -216,7 +216,7 @@ def _missing(
         if not ok:
             tally.failed["earlier"] += 1
     if limit is None or limit >= study.count:
-        tally.foreign = len(found.ok.keys() - seen)
+        tally.foreign = len(content.ok.keys() - seen)
 
 
 def needs_lab(task: Task, registers: Registers) -> bool:

@@ -52,13 +52,13 @@ def computed(task: Task, registers: Registers, run: Run | None = None) -> Row:
 
 def failures(rows: Sequence[Row]) -> str:
     """The failures among rows of points: how many of each cause, and the first; "" if there are none."""
-    found = [row for row in rows if "cause" in row]
-    if not found:
+    failed = [row for row in rows if "cause" in row]
+    if not failed:
         return ""
     listed = ", ".join(
-        f"{count} {cause}" for cause, count in Counter(r["cause"] for r in found).most_common()
+        f"{count} {cause}" for cause, count in Counter(r["cause"] for r in failed).most_common()
     )
-    return f"{len(found)} of {len(rows)} failed: {listed}. The first: {found[0]['error']}"
+    return f"{len(failed)} of {len(rows)} failed: {listed}. The first: {failed[0]['error']}"
 
 
 def failed(cause: str, error: str) -> Row:

@@ -20,16 +20,16 @@ from railweave.framework.studies.version import code_version
 
 def versions() -> dict[str, str]:
     """What rows depend on: the code of railweave, its plugins, Python and numpy."""
-    found = {"railweave (code)": code_version(), "python": ".".join(platform.python_version_tuple()[:2])}
+    by_name = {"railweave (code)": code_version(), "python": ".".join(platform.python_version_tuple()[:2])}
     for entry in entry_points(group="railweave"):
         if entry.dist is not None and entry.dist.name != "railweave":
-            found[f"plugin {entry.dist.name}"] = entry.dist.version
+            by_name[f"plugin {entry.dist.name}"] = entry.dist.version
     for name in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
         file, _ = plugin_file(name)
-        found[f"plugin file {file.name}"] = (
+        by_name[f"plugin file {file.name}"] = (
             sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else ""
         )
-    return {**found, "numpy": version("numpy")}
+    return {**by_name, "numpy": version("numpy")}
 
 
 def place_of(content: bytes, name: str) -> str:

@@ -39,7 +39,7 @@ def figures_of(result: RunResult) -> dict[str, Any]:
     before_us, during_us = groups.before.declared_us, groups.during.declared_us
     after_us = groups.after.declared_us if groups.after.iterations else during_us
     first = next((fault for fault in result.faults if fault.t_s is not None), None)
-    held = result.bottlenecks[-1] if result.bottlenecks else None
+    bottleneck = result.bottlenecks[-1] if result.bottlenecks else None
     timed = [row for row in result.rows if row.iteration is not None and row.job == 0]
     fired = sorted(fault.t_s for fault in result.faults if fault.t_s is not None)
     since = [row.declared_time_us for row in timed if not fired or row.t_s >= fired[0]]
@@ -64,7 +64,7 @@ def figures_of(result: RunResult) -> dict[str, Any]:
         "reroutes": len(result.reroutes),
         "precision": result.accuracy.precision,
         "recall": result.accuracy.recall,
-        "bottleneck": None if held is None or held.balanced else held.name,
+        "bottleneck": None if bottleneck is None or bottleneck.balanced else bottleneck.name,
         "interference": max((x for x in slowed if x is not None), default=None),
         "interferences": slowed[:MOST_JOBS],
         "fairness": result.fairness,

@@ -46,14 +46,14 @@ def known(path: Path, study: str, version: str | None) -> LedgerContent:
 
     Raises InputError for a file that cannot be read, or is no ledger of this study.
     """
-    found = LedgerContent()
+    content = LedgerContent()
     for head, _ in _rows(path, study):
         point, by, ok = head[1].decode(), head[2].decode(), head[3] == b"true"
         if version is None or by == version:
-            found.ok[point] = ok
+            content.ok[point] = ok
         else:
-            found.others[by] = found.others.get(by, 0) + 1
-    return found
+            content.others[by] = content.others.get(by, 0) + 1
+    return content
 
 
 def rows(path: Path, study: str, version: str | None) -> dict[str, dict[str, Any]]:

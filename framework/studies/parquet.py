@@ -30,8 +30,8 @@ def write_parquet(path: Path, study: str, rows: Sequence[Mapping[str, Any]]) -> 
         for name in dict.fromkeys(name for row in rows for name in row.get(part, {})):
             columns[f"{prefix}.{name}"] = _alike([row.get(part, {}).get(name) for row in rows])
     columns["row"] = [json.dumps(row, separators=(",", ":")) for row in rows]
-    known = {name: values for name, values in columns.items() if any(value is not None for value in values)}
-    table = arrow.table(known).replace_schema_metadata(
+    filled = {name: values for name, values in columns.items() if any(value is not None for value in values)}
+    table = arrow.table(filled).replace_schema_metadata(
         {_KEY: json.dumps({"schema": SCHEMA, "study": study}).encode()}
     )
     buffer = BytesIO()
@@ -52,16 +52,16 @@ def read_parquet(path: Path) -> tuple[str, list[dict[str, Any]]]:
     arrow, parquet = _arrow()
     try:
         table = parquet.read_table(path, columns=["row"])
-        found = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))
+        metadata = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))
         texts = table.column("row").to_pylist()
     except (OSError, ValueError, KeyError, arrow.ArrowException) as error:
         raise InputError(
             f"{path} is no Parquet file of a study: {' '.join(str(error).split()).rstrip('.')}. Write "
             "one by `railweave report --parquet`."
         ) from None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
         raise InputError(f"{path} is no Parquet file of a study. Write one by `railweave report --parquet`.")
-    return str(found.get("study")), [json.loads(text) for text in texts]
+    return str(metadata.get("study")), [json.loads(text) for text in texts]
 
 
 def _arrow() -> Any:

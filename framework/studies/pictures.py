@@ -112,13 +112,13 @@ def _maps(lines: Sequence[Answer], names: Sequence[str]) -> list[Picture]:
             Axis(axis, [*dict.fromkeys(str(line.settings.get(axis, "-")) for line in some)])
             for axis in (x, y)
         ]
-        found = {
+        value_at = {
             (str(line.settings.get(y, "-")), str(line.settings.get(x, "-"))): spread.median
             for line in some if (spread := _shown(line))
         }  # fmt: skip
-        values = [[found.get((row, column)) for column in axes[0].labels] for row in axes[1].labels]
+        values = [[value_at.get((row, column)) for column in axes[0].labels] for row in axes[1].labels]
         title = f"{_what(lines)} over {x} and {y}" + f", {name}" * bool(name)
-        table = tuple((row, column, value) for (row, column), value in found.items())
+        table = tuple((row, column, value) for (row, column), value in value_at.items())
         svg = heat_map(title, axes[0], axes[1], values, MEANINGS.get(lines[0].figure, ""))
         drawn.append(Picture(title, svg, (y, x, _what(lines)), table))
     return drawn

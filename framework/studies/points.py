@@ -82,8 +82,8 @@ class Drawn:
 def quantity(number: float, unit: str) -> object:
     """A number, or with a unit a text, of SIGNIFICANT digits."""
     rounded = float(f"{number:.{SIGNIFICANT}g}")
-    whole = int(rounded) if rounded.is_integer() else rounded
-    return f"{whole}{unit}" if unit else whole
+    shown = int(rounded) if rounded.is_integer() else rounded
+    return f"{shown}{unit}" if unit else shown
 
 
 Axis = Listed | Drawn
@@ -148,9 +148,9 @@ class Study:
                 for value in self._combined() if combined is None else combined:
                     sets: KeyValues = {"seed": seed, **drawn.sets, **value.sets}
                     sets = _closed(sets) if self.words else sets
-                    own = int(str(sets["seed"]))
-                    identity = self._identity.of(sets, own, repeat)
-                    yield Point(identity, value.shown, drawn.shown, sets, own, repeat)
+                    point_seed = int(str(sets["seed"]))
+                    identity = self._identity.of(sets, point_seed, repeat)
+                    yield Point(identity, value.shown, drawn.shown, sets, point_seed, repeat)
 
     def keys(self, point: Point) -> tuple[dict[str, object], dict[str, object]]:
         """The base with its words filled in, and the keys that the point lays over it."""

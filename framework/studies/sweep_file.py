@@ -75,9 +75,9 @@ def sweep_of(settings: LayeredSettings, name: str, limited: bool = False) -> Swe
     value = settings.value
     for key in value:
         if key not in (*COUNTS, *OTHERS):
-            known = (*OTHERS, *COUNTS)
+            keys = (*OTHERS, *COUNTS)
             settings.report(
-                (key,), f"there is no such key.{did_you_mean(key, known)} Keys are: {', '.join(known)}."
+                (key,), f"there is no such key.{did_you_mean(key, keys)} Keys are: {', '.join(keys)}."
             )
     counts = {key: _count(settings, key) for key in COUNTS}
     base, axes, drawn = _base(settings), _axes(settings, "axes"), _axes(settings, "drawn")

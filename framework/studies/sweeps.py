@@ -165,10 +165,10 @@ def _rows_of(path: Path, study: str) -> list[Row]:
         raise InputError(f"{path}: there is no such file of rows. Check the path.")
     if path.suffix != ".parquet":
         return [*rows(path, study, None).values()]
-    name, found = read_parquet(path)
+    name, rows_ = read_parquet(path)
     if name != study:
         raise InputError(f"{path} has rows of study {name!r}, this is {study!r}. Give another file.")
-    return found
+    return rows_
 
 
 def _write(sweep: Sweep, directory: Path) -> None:

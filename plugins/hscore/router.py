@@ -76,8 +76,8 @@ class HScore(Router):
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             if spines is not None:
                 kind, via = choose(links, scores, src, dst, self._detour)
-                own = links.batch(src, dst, kind, via)
-                return spines.instead(links, scores.margin, own, kind)[-1]
+                over_rails = links.batch(src, dst, kind, via)
+                return spines.instead(links, scores.margin, over_rails, kind)[-1]
             sources = None if scores.avoided.any() else whole_sources(fabric.n_gpus, src, dst)
             if sources is not None:
                 return batch_from(links, scores, src, dst, sources, self._detour)
@@ -108,8 +108,8 @@ class HScore(Router):
         assert kind == rule or via >= 0 or not whole(by_rule, scores.dead)[0], "left a path that is whole"
 
         if spines := Spines.of(fabric, health, scores):
-            own = links.batch(a, b, np.array([kind]), np.array([via]))
-            if over := _over_a_spine(spines, links, own, kind, scores.margin, name):
+            over_rails = links.batch(a, b, np.array([kind]), np.array([via]))
+            if over := _over_a_spine(spines, links, over_rails, kind, scores.margin, name):
                 return over
 
         def score(path_kind: int) -> float:
@@ -137,13 +137,13 @@ class HScore(Router):
 
 
 def _over_a_spine(
-    spines: Spines, links: RailLinks, own: PathBatch, kind: int, margin: float, name: NodeName
+    spines: Spines, links: RailLinks, over_rails: PathBatch, kind: int, margin: float, name: NodeName
 ) -> Explanation | None:
-    """Of a pair that leaves its path over its own rails, `own` of that kind, for a spine."""
-    _, spine, paths = spines.instead(links, margin, own, np.array([kind]))
+    """Of a pair that leaves its path over its own rails, `over_rails` of that kind, for a spine."""
+    _, spine, paths = spines.instead(links, margin, over_rails, np.array([kind]))
     if not len(spine):
         return None
-    had, would = (float(pair_scores(spines.fabric, batch, spines.health)[0]) for batch in (own, paths))
+    had, would = (float(pair_scores(spines.fabric, batch, spines.health)[0]) for batch in (over_rails, paths))
     spine_name = name(int(spines.node[spine[0]]))
     because = (
         "none of the pair's own rails serves" if kind in (NONE, RDR) else "it beats the pair's own rails"

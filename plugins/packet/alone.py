@@ -85,13 +85,13 @@ class _LoneMessages:
         keeps_up[:, :-1] = cut_through & (ps_per_byte[:, 1:] >= ps_per_byte[:, :-1])
 
         def times(wire_bytes: Int64) -> Times:
-            whole = np.floor(wire_bytes[:, None] * ps_per_byte + 0.5)
+            serialised = np.floor(wire_bytes[:, None] * ps_per_byte + 0.5)
             head = np.floor(np.minimum(wire_bytes, HEAD_BYTES)[:, None] * ps_per_byte + 0.5)
-            return Times(whole, np.where(keeps_up, head, whole))
+            return Times(serialised, np.where(keeps_up, head, serialised))
 
-        one = self._packets == 1
-        first_bytes = _padded(np.where(one, size, packet.path_mtu)) + packet.HEADERS + packet.RETH
-        last_bytes = np.where(one, first_bytes, _padded(last) + packet.HEADERS)
+        single = self._packets == 1
+        first_bytes = _padded(np.where(single, size, packet.path_mtu)) + packet.HEADERS + packet.RETH
+        last_bytes = np.where(single, first_bytes, _padded(last) + packet.HEADERS)
         self._first, self._last = times(first_bytes), times(last_bytes)
         self._full = times(np.full(len(size), packet.full_packet_bytes))
         self._bytes = packet.wire_bytes_of(size)

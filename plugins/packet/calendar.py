@@ -59,14 +59,14 @@ def remove(heap: Records, n: int) -> None:
         child = 4 * i + 1
         if child >= n:
             break
-        best, time, thing = child, heap[child]["time"], heap[child]["what"]
+        best, time, best_what = child, heap[child]["time"], heap[child]["what"]
         for j in range(child + 1, min(child + 4, n)):
             other = heap[j]
-            if other["time"] < time or (other["time"] == time and other["what"] < thing):
-                best, time, thing = j, other["time"], other["what"]
-        if at < time or (at == time and what < thing):
+            if other["time"] < time or (other["time"] == time and other["what"] < best_what):
+                best, time, best_what = j, other["time"], other["what"]
+        if at < time or (at == time and what < best_what):
             break
-        heap[i]["time"], heap[i]["what"] = time, thing
+        heap[i]["time"], heap[i]["what"] = time, best_what
         i = best
     heap[i]["time"], heap[i]["what"] = at, what
 

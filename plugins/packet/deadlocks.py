@@ -23,11 +23,11 @@ class Deadlock:
         links = [fabric.link_name(link) for link in self.cycle]
         some = ", ".join(links[:12]) + (f" and {len(links) - 12} more" if len(links) > 12 else "")
         others = self.paused - len(links)
-        more = f" {others} more links are paused for ever." if others else ""
+        others_too = f" {others} more links are paused for ever." if others else ""
         return (
             f"deadlock: links {some} are paused (PFC), each until the next one goes on, the last until the "
-            f"first does.{more} Use routes whose links do not wait for each other in a cycle, raise xoff, "
-            "or leave pfc out."
+            f"first does.{others_too} Use routes whose links do not wait for each other in a cycle, raise "
+            "xoff, or leave pfc out."
         )
 
 

@@ -219,9 +219,10 @@ class PacketEngine(Engine):
 
 def functions_of(plan: Plan) -> Any:
     """The chooser and the control of the user's, compiled (machine.py); a run then finds them compiled."""
-    asked = plan.experiment
-    chooser, control = plan.chooser if chooses(asked) else None, plan.control if controls(asked) else None
-    return called(chooser, control, (asked.chooser.name, asked.control.name))
+    experiment = plan.experiment
+    chooser = plan.chooser if chooses(experiment) else None
+    control = plan.control if controls(experiment) else None
+    return called(chooser, control, (experiment.chooser.name, experiment.control.name))
 
 
 def check_buffers(plan: Plan) -> None:

@@ -32,9 +32,10 @@ class Livelocks:
 
     def described(self, s: State, fabric: Fabric, still_s: float) -> str:
         """Of a livelock, in words."""
-        more = s.link["trimmed"] - self._trimmed
+        trimmed = s.link["trimmed"] - self._trimmed
         return (
             f"livelock: for {still_s:.3g} s all packets that came to full queues were trimmed, "
-            f"{int(more.sum()):,} of them, most at {fabric.link_name(int(more.argmax()))}, and sent again. "
-            "More room in queues (buffer), a congestion control, or NICs that serve pairs in turn may help."
+            f"{int(trimmed.sum()):,} of them, most at {fabric.link_name(int(trimmed.argmax()))}, and sent "
+            "again. More room in queues (buffer), a congestion control, or NICs that serve pairs in turn "
+            "may help."
         )

@@ -29,7 +29,7 @@ class Messages(ArrayNoun):
 def messages_of(schedule: Schedule, packet: PacketFormat, src: Int64, dst: Int64, n_gpus: int) -> Messages:
     """Of a schedule between GPUs, whose pairs are among (src, dst), (P,) each, by src, then dst. Raises
     FabricError where its list is too long."""
-    items, of = listed(schedule, np.ones(schedule.n_entries, bool))
+    items, transfer = listed(schedule, np.ones(schedule.n_entries, bool))
     n = items.n_entries
     sent: Bool = items.is_transfer
     entry = np.zeros(n, ENTRY)
@@ -52,4 +52,4 @@ def messages_of(schedule: Schedule, packet: PacketFormat, src: Int64, dst: Int64
     by_cause = np.argsort(items.after, kind="stable")
     ends = starts(np.bincount(items.after, minlength=n))
     entry["after"], entry["after_end"] = ends[:-1], ends[1:]
-    return Messages(entry, order, start, waiting[by_cause], of_pair, of)
+    return Messages(entry, order, start, waiting[by_cause], of_pair, transfer)

@@ -96,12 +96,12 @@ class Model:
             for job, pairs in zip(plan.jobs, self._pairs, strict=True)
             for schedule in job.schedules
         }
-        known = [[self.messages(schedule) for schedule in job.schedules] for job in plan.jobs]
+        by_job = [[self.messages(schedule) for schedule in job.schedules] for job in plan.jobs]
         chooser = plan.chooser if chooses(plan.experiment) else None
         self._controlled = controls(plan.experiment)
         control = plan.control if self._controlled else None
         self.sim = Simulation(
-            plan.fabric, plan.packet, self._pairs, known, self.settings, chooser, control,
+            plan.fabric, plan.packet, self._pairs, by_job, self.settings, chooser, control,
             by_path=wants_paths(plan.estimator),
         )  # fmt: skip
         self._counted = self.sim.counts
@@ -133,9 +133,9 @@ class Model:
                 self.plan.fabric, self.plan.packet, paths, pair, size, self.settings.cut_through
             )
         alone, entry = self._alone[job, id(schedule)], self.sim.entries(job, len(messages.of))[at]
-        known, scale = np.isfinite(alone), PICOSECONDS * self.rate_scale
-        took = (entry["end"] - entry["ready"])[known] / scale
-        return MessageTimes(messages.entry["size"][at][known], took, alone[known] / scale)
+        finite, scale = np.isfinite(alone), PICOSECONDS * self.rate_scale
+        took = (entry["end"] - entry["ready"])[finite] / scale
+        return MessageTimes(messages.entry["size"][at][finite], took, alone[finite] / scale)
 
     def path_counts(self) -> PathCounts:
         """What senders have learnt since the last call, of the paths that pairs take now."""
@@ -260,11 +260,12 @@ class Model:
                 f"function fails. `railweave plugin check {name}` tries them."
             )
         name, place = plan.experiment.control.name, defined_at(plan.control)
-        known = self.sim.controlled[-1 - wrong]
+        record = self.sim.controlled[-1 - wrong]
         return PluginError(
             f"congestion-control {name} at {place}: {self.sim.now / PICOSECONDS:.4g} s after the beginning "
-            f"(declared) a function fails, or sets what cannot be: window {known['window']:.6g} bytes, rate "
-            f"{known['rate']:.6g} bytes/s, wake {known['wake']}. `railweave plugin check {name}` tries them."
+            f"(declared) a function fails, or sets what cannot be: window {record['window']:.6g} bytes, rate "
+            f"{record['rate']:.6g} bytes/s, wake {record['wake']}. `railweave plugin check {name}` tries "
+            "them."
         )
 
     def failure(self, job: int) -> TransportError | None:

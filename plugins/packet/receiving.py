@@ -154,11 +154,11 @@ def taken(s: State, call: Any, i: int, now: int) -> int:
     p = packet["pair"]
     pair = s.pair[p]
     if g[RECEIVER] != 0:
-        known, marked = g[RECEIVER] + p * g[RECEIVER_BYTES], packet["flags"] & MARKED
-        asked = call(RECEIVED, known, 0, now, packet["size"], marked, 0, 0)
-        if asked > 0:
+        record, marked = g[RECEIVER] + p * g[RECEIVER_BYTES], packet["flags"] & MARKED
+        answers = call(RECEIVED, record, 0, now, packet["size"], marked, 0, 0)
+        if answers > 0:
             answer(s, i, NONE, now)
-        elif asked < 0:
+        elif answers < 0:
             g[WRONG_CALL] = -1 - p
     late = pair["beyond"] - 1 - packet["number"]
     if late < 0:

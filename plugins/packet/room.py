@@ -45,13 +45,13 @@ def grown(s: State) -> State:
 def _twice(records: Any, least: int, g: Any, free: int, n_free: int) -> Any:
     """Twice as many records, `least` at least, the new ones before the free ones of `g`."""
     before = len(records)
-    more: Any = in_lines(max(2 * before, least), records.dtype)
-    more[:before] = records
-    more["next"][before:] = np.arange(before + 1, len(more) + 1)
-    more["next"][-1] = g[free]
+    grown: Any = in_lines(max(2 * before, least), records.dtype)
+    grown[:before] = records
+    grown["next"][before:] = np.arange(before + 1, len(grown) + 1)
+    grown["next"][-1] = g[free]
     g[free] = before
-    g[n_free] += len(more) - before
-    return more
+    g[n_free] += len(grown) - before
+    return grown
 
 
 def day_shift(link: Any, packet_bytes: int) -> int:

@@ -137,12 +137,12 @@ class Simulation:
         if settings.credit is not None:
             g[layout.SWITCHING], g[layout.CREDIT] = layout.TOKEN_BUCKETS, settings.credit
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
-        known = (
+        records_at = (
             (layout.CHOOSER, self._known),
             (layout.CONTROL, self.controlled),
             (layout.RECEIVER, self._receivers),
         )
-        for place, records in known:
+        for place, records in records_at:
             if len(records):
                 g[place], g[place + 1] = records.ctypes.data, records.itemsize
         if self._chooser is not None:
@@ -193,8 +193,8 @@ class Simulation:
             s.pair[p]["even"] = high > low and np.ptp(batch.weight[low:high]) == 0
             s.pair[p]["most_in_nic"] = most[i]
             if self._chooser is not None and high > low:
-                known = self._known.ctypes.data + p * self._known.itemsize
-                self._call.ctypes(USE_PATHS, known, 0, 0, high - low, 0, 0, 0)
+                record = self._known.ctypes.data + p * self._known.itemsize
+                self._call.ctypes(USE_PATHS, record, 0, 0, high - low, 0, 0, 0)
             if s.pair[p]["epoch"]:
                 self._look(p)
 
@@ -260,12 +260,12 @@ class Simulation:
         assert control is not None
         changed = np.arange(len(links.hops)) if which is None else np.flatnonzero(which)
         for i in changed.tolist():
-            known, pair = self.controlled[first + i], self.s.pair[first + i]
+            record, pair = self.controlled[first + i], self.s.pair[first + i]
             control.start(
-                known, self.now, float(links.rate[i]), int(links.trip[i]), int(links.hops[i]),
+                record, self.now, float(links.rate[i]), int(links.trip[i]), int(links.hops[i]),
                 self._packet.full_packet_bytes,
             )  # fmt: skip
-            pair["window"], pair["rate"], pair["wake"] = known["window"], known["rate"], known["wake"]
+            pair["window"], pair["rate"], pair["wake"] = record["window"], record["rate"], record["wake"]
             pair["unpaced"], pair["woken"] = links.nic_rate[i], NEVER
             if pair["wake"] < NEVER:
                 self._wake(first + i)

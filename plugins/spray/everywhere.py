@@ -26,7 +26,7 @@ def explanation(fabric: Fabric, health: HealthSnapshot, src: int, dst: int, tabl
     shares, score = [], health.link_score
     for path in paths:
         worst = min(path.links, key=lambda link: float(score[link]))
-        of = f": {fabric.link_name(worst)} scores {score[worst]:.2f}" if score[worst] < 1 else ""
-        shares.append(f"{path.weight:.3f}{of}")
+        worst_text = f": {fabric.link_name(worst)} scores {score[worst]:.2f}" if score[worst] < 1 else ""
+        shares.append(f"{path.weight:.3f}{worst_text}")
     facts: dict[str, Fact] = {"paths": len(paths), "shares": shares}
     return Explanation(f"packets in shares over {len(paths)} of the paths of least cost", facts)

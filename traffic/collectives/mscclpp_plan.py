@@ -188,9 +188,9 @@ class _Reader:
         self._refs: dict[str, list[tuple[int, str]]] = {kind: [] for kind in CHANNELS}
         for node in block.nodes("channels", optional=True):
             if (kind := node.text("channel_type")) in CHANNELS:
-                known = self._channels[kind]
-                ids = node.wholes("channel_ids", 0, len(known), f"{kind} channels of this GPU")
-                self._of_block[kind] += [known[i] for i in ids]
+                channels = self._channels[kind]
+                ids = node.wholes("channel_ids", 0, len(channels), f"{kind} channels of this GPU")
+                self._of_block[kind] += [channels[i] for i in ids]
         for node in block.nodes("remote_buffer_refs", optional=True):
             if (kind := node.text("access_channel_type")) in CHANNELS:
                 ids = node.wholes("remote_buffer_ids", 0, len(self._remote), "remote_buffers of this GPU")
@@ -225,8 +225,8 @@ class _Reader:
     def _keys(self, rank: int, name: str, op: PlanNode) -> tuple[Key, ...]:
         """The channels or semaphores of an operation, in the direction of the signal."""
         if name in SEMAPHORES:
-            known = sum(key[:2] == ("semaphore", rank) for key in self.plan.initial)
-            ids = op.wholes("semaphore_ids", 0, known, "semaphores of this GPU")
+            semaphores = sum(key[:2] == ("semaphore", rank) for key in self.plan.initial)
+            ids = op.wholes("semaphore_ids", 0, semaphores, "semaphores of this GPU")
             keys: list[Key] = [("semaphore", rank, rank, i) for i in ids]
         elif name in SIGNALS | WAITS:
             kind = _channel_type(op)

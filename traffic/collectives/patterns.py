@@ -115,8 +115,8 @@ class Incast(AtOnce):
         """((n_ranks - 1) count + own,) per rank: 0 where it may receive, then what it sends, without a 0 in
         it."""
         count, n = count_of(schedule), schedule.n_ranks
-        own = [nonzero_input(schedule, rank, count, seed) for rank in range(n)]
-        return [np.pad(array, ((n - 1) * count, 0)) for array in own]
+        inputs_ = [nonzero_input(schedule, rank, count, seed) for rank in range(n)]
+        return [np.pad(array, ((n - 1) * count, 0)) for array in inputs_]
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """((n_ranks - 1) count,): at the first rank what the others sent, in their order; nothing at

@@ -89,12 +89,12 @@ def add_around(
         ring, there = Rings(fast[None], chunks.each), chunks._asdict()
         entries.phase(names[0])
         waits = columns(np.repeat(ready[slow], f, axis=0))
-        given = entries.add(slow[:, None], fast[None], reduce=True, after=waits, slot=slot, **there)
-        given = given.reshape(s, f).T
+        delivered = entries.add(slow[:, None], fast[None], reduce=True, after=waits, slot=slot, **there)
+        delivered = delivered.reshape(s, f).T
         reduced = add_rings(entries, ring, ready, reduce=True, slot=slot)
         entries.phase(names[1])
-        gathered = add_rings(entries, ring, reduced, reduce=False, slot=slot + 1, also=given)
-        waits = columns(np.tile(np.column_stack((reduced[fast], given)), (s, 1)))
+        gathered = add_rings(entries, ring, reduced, reduce=False, slot=slot + 1, also=delivered)
+        waits = columns(np.tile(np.column_stack((reduced[fast], delivered)), (s, 1)))
         back = entries.add(fast[None], slow[:, None], after=waits, slot=slot + 1, **there).reshape(s, f)
         done.append(_by_member(gathered[fast], back, out))
     after = ready.copy()

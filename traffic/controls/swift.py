@@ -79,15 +79,15 @@ class Swift(CongestionControl):
         return Swift(options)
 
     def sender_record(self) -> NDArray[np.void]:
-        s, of = np.zeros(1, self.state), self._options
+        s, options = np.zeros(1, self.state), self._options
         s["least"] = self.least_rate
         for name in ("queue", "hop", "flow_range"):
-            s[name] = of[name] * PICOSECONDS
-        least, most = 1 / math.sqrt(of["flow_least"]), 1 / math.sqrt(of["flow_most"])
+            s[name] = options[name] * PICOSECONDS
+        least, most = 1 / math.sqrt(options["flow_least"]), 1 / math.sqrt(options["flow_most"])
         s["flow_slope"] = s["flow_range"] / (least - most)
         s["flow_offset"] = -s["flow_slope"] * most
         for name in ("ai", "beta", "max_mdf"):
-            s[name] = of[name]
+            s[name] = options[name]
         return s
 
     @staticmethod

@@ -68,7 +68,7 @@ class Batch:
         self._bytes = memoryview(self._room).cast("B")
         self._words = memoryview(self._vectors).cast("B").cast("L")
 
-    def add(self, head: Head, own: bytes, payload_at: int, icrc: int) -> None:
+    def add(self, head: Head, varying: bytes, payload_at: int, icrc: int) -> None:
         """Add the packet of `head` with what is its own: from the PSN word to the payload, the address of
         that, and the ICRC over all of it."""
         slot = self.count
@@ -80,7 +80,7 @@ class Batch:
         if self._heads[slot] is not head:
             self._lay(slot, head)
         at = slot * _SLOT_BYTES
-        self._bytes[at + PSN_AT : at + PSN_AT + len(own)] = own
+        self._bytes[at + PSN_AT : at + PSN_AT + len(varying)] = varying
         _ICRC(self._bytes, at + _ICRC_AT, icrc)
         self._words[slot * 6 + 2] = payload_at
         self.count = slot + 1

@@ -86,10 +86,10 @@ class Heads(dict[int, Head]):
     def __missing__(self, key: int) -> Head:
         repetition, opcode, size = key >> 24, key >> 16 & 0xFF, key & 0xFFFF
         first = header(opcode, self._to, self._udp_src, size, repetition)
-        own = len(templates()[opcode]) - PSN_AT
+        varying = len(templates()[opcode]) - PSN_AT
         if opcode == Opcode.ACKNOWLEDGE:
-            own, size = own + size, 0
-        entry = Head(first, header_crc(first[KEY_AT:PSN_AT]), own, size, padding(size))
+            varying, size = varying + size, 0
+        entry = Head(first, header_crc(first[KEY_AT:PSN_AT]), varying, size, padding(size))
         if repetition == 0:  # any other number is used once in 65535 retransmissions
             self[key] = entry
         return entry

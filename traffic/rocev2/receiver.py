@@ -126,8 +126,8 @@ class Receiver:
             message, index = other, number - other.first
         low, size = index * self._mtu, end - start
         if opcode != _MIDDLE or size != self._mtu or not 0 < index < message.packets - 1:
-            whole = size == min(self._mtu, message.size - low)
-            if not whole or opcode != opcode_at(index, message.packets):
+            full = size == min(self._mtu, message.size - low)
+            if not full or opcode != opcode_at(index, message.packets):
                 return False
             if index == 0 and view[start - len(message.reth) : start] != message.reth:
                 return False

@@ -233,13 +233,13 @@ class Sender(LossDetection):
                 high = low + mtu
                 request = again or transmission % stride == 0 or number == asks
             head = path.heads[repetition << 24 | key]
-            own = _WORD(number & PSN_MASK | ACK_REQUEST if request else number & PSN_MASK)
+            varying = _WORD(number & PSN_MASK | ACK_REQUEST if request else number & PSN_MASK)
             if index == 0:
-                own += message.reth
-            crc = icrc(view[low:high], icrc(own, head.crc))
+                varying += message.reth
+            crc = icrc(view[low:high], icrc(varying, head.crc))
             if head.pad_bytes:
                 crc = icrc(bytes(head.pad_bytes), crc)
-            add(head, own, address + low, crc)
+            add(head, varying, address + low, crc)
             outstanding[number] = (now, transmission, path, again)
             if control is not None:
                 control.sent(now, number, high - low + head.pad_bytes + self._packet.HEADERS)

@@ -92,8 +92,8 @@ class _Question:
         )
         arrays = fabric.link_src, fabric.link_dst, wires.rate, wires.free, wires.ranks
         solver = collective in ("all-to-all", "send-recv") and has_solver()
-        given = collective, bits, root, solver, fabric.kind, nodes
-        self._key = (*given, *(array.tobytes() for array in arrays))
+        scalars = collective, bits, root, solver, fabric.kind, nodes
+        self._key = (*scalars, *(array.tobytes() for array in arrays))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Question) and self._key == other._key
@@ -103,8 +103,8 @@ class _Question:
 
 
 @lru_cache(KEPT)
-def _searched(asked: _Question) -> CutBound:
-    wires, collective, bits = asked.wires, asked.collective, asked.bits
+def _searched(question: _Question) -> CutBound:
+    wires, collective, bits = question.wires, question.collective, question.bits
     family = family_bounds(wires, collective, bits)
     if collective == "send-recv":
         return _send_recv(wires, bits, family[0])
@@ -112,7 +112,7 @@ def _searched(asked: _Question) -> CutBound:
         n = len(wires.ranks)
         best = family[0].or_larger(paths_bound(wires, (bits / n) * (1.0 - np.eye(n))))
         return exchange_bound(wires, bits, best)
-    return _over_all_cuts(wires, collective, bits, family, asked.root)
+    return _over_all_cuts(wires, collective, bits, family, question.root)
 
 
 def _over_all_cuts(

@@ -90,13 +90,13 @@ def _alike(
     for _ in range(MOST_ROUNDS):
         if (now := len(distinct(colour.ravel().view(np.int64)))) == count:
             _, number = np.unique(colour.sum(axis=0), return_inverse=True)
-            alike = [np.flatnonzero(number == one) for one in range(int(number.max()) + 1)]
+            alike = [np.flatnonzero(number == index) for index in range(int(number.max()) + 1)]
             alike.sort(key=lambda members: int(members[0]))
             return [Alike(same, np.unique(colour[:, same[0]], return_inverse=True)[1]) for same in alike]
         count = now
         shown = mixed(colour)
         colour = mixed(shown, *(_sums(shown[far[way]], width[way], ends[way]) for way in (0, 1)))
-    return [Alike(np.array([one]), np.arange(n_nodes)) for one in range(len(marks))]
+    return [Alike(np.array([index]), np.arange(n_nodes)) for index in range(len(marks))]
 
 
 def _sums(of_link: Marks, width: Marks, ends: Int64) -> Marks:

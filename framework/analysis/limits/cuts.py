@@ -240,7 +240,7 @@ def _by_class(wires: Wires, bits: float, time_s: float, merged: Merged) -> _ByCl
     leaving = np.bincount(wires.src, pipes, wires.fabric.n_nodes)[wires.ranks]
     price: Float = np.asarray(leaving - 2 * bits, np.float64)
     parts: list[Bool] = []
-    whole = True
+    complete = True
     for i, (alike, network) in enumerate(merged):
         tight = np.arange(wires.fabric.n_nodes) == wires.ranks[alike.members][:, None]
         while True:
@@ -256,10 +256,10 @@ def _by_class(wires: Wires, bits: float, time_s: float, merged: Merged) -> _ByCl
                 break
             shared = np.count_nonzero(within[alike.members])
             price[alike.members] -= lacks / shared
-            tight, whole = inside[None], whole and shared == len(alike.members)
+            tight, complete = inside[None], complete and shared == len(alike.members)
         for part in tight:
             parts = _joined(wires, parts, part)
-    return _ByClass(price, parts if whole else [])
+    return _ByClass(price, parts if complete else [])
 
 
 def _joined(wires: Wires, parts: Sequence[Bool], inside: Bool) -> list[Bool]:

@@ -64,13 +64,13 @@ def _busbw(row: Row) -> Iterator[Figure]:
 
 
 def _balance(result: RunResult) -> Iterator[Figure]:
-    found = result.key_figures
+    figures = result.key_figures
     meaning = "bytes of the most loaded link over the mean of its kind"
-    yield Figure("MMR", _by_kind(found.max_mean_ratio, ".2f"), meaning)
-    by_kind = found.link_fairness
+    yield Figure("MMR", _by_kind(figures.max_mean_ratio, ".2f"), meaning)
+    by_kind = figures.link_fairness
     yield Figure("JFI of links", _by_kind(by_kind, ".3f"), "Jain's index of the bytes of links of one kind")
     if result.jobs:
-        worst = "" if found.interference is None else f"{found.interference:.2f}"
+        worst = "" if figures.interference is None else f"{figures.interference:.2f}"
         yield Figure("Interference", worst, "time in company over time alone, of the job that lost most")
         fair, subject = result.fairness, "the speeds of jobs, each relative to its own alone"
     else:
@@ -85,12 +85,12 @@ def _by_kind(values: Mapping[str, float], form: str) -> str:
 
 
 def _disturbances(result: RunResult) -> Iterator[Figure]:
-    found, scale = result.key_figures, result.fabric.rate_scale
-    yield Figure("Retransmitted", _percent(found.retransmission_rate), "of the packets sent")
+    figures, scale = result.key_figures, result.fabric.rate_scale
+    yield Figure("Retransmitted", _percent(figures.retransmission_rate), "of the packets sent")
     yield Figure(
-        "Out of order", _percent(found.out_of_order_rate), "arrived behind a later one of their pair"
+        "Out of order", _percent(figures.out_of_order_rate), "arrived behind a later one of their pair"
     )
-    yield Figure("Marked", _percent(found.marked_rate), "of the packets sent, as they met long queues")
+    yield Figure("Marked", _percent(figures.marked_rate), "of the packets sent, as they met long queues")
     trimmed = None if not result.rows else result.summary.trimmed
     yield Figure(
         "Trimmed", "" if trimmed is None else str(trimmed), "packets that full queues cut down to headers"
@@ -98,13 +98,13 @@ def _disturbances(result: RunResult) -> Iterator[Figure]:
     paused = ", ".join(str(row.pause_figures) for row in result.summaries if row.pause_figures)
     yield Figure("Pauses", paused, "of data by PFC; deep: paused links that waited for each other")
     queue = ""
-    if found.queue_p95_bytes is not None and found.queue_max_bytes is not None:
-        queue = f"{found.queue_p95_bytes / 1e3:.3g} / {found.queue_max_bytes / 1e3:.3g} kB"
+    if figures.queue_p95_bytes is not None and figures.queue_max_bytes is not None:
+        queue = f"{figures.queue_p95_bytes / 1e3:.3g} / {figures.queue_max_bytes / 1e3:.3g} kB"
     yield Figure("Queue P95 / max", queue, "the fullest queue: no more for 95 % of the time, and ever")
-    yield Figure("Detection", _response(found.detection, scale), "from a fault until the scores show it")
+    yield Figure("Detection", _response(figures.detection, scale), "from a fault until the scores show it")
     meaning = "from a fault until routes that answer it are in use"
-    yield Figure("Convergence", _response(found.convergence, scale), meaning)
-    rare = None if found.convergence is None else found.convergence.p99_s
+    yield Figure("Convergence", _response(figures.convergence, scale), meaning)
+    rare = None if figures.convergence is None else figures.convergence.p99_s
     text = "" if rare is None else both_clocks(rare, scale)
     yield Figure("Failover P99", text, "the same, 99 % of 100 faults or more")
     yield Figure("Reroutes", str(len(result.reroutes)), "how often routes changed")

@@ -147,13 +147,13 @@ def iteration_of(plan: Plan, row: Mapping[str, Any], rate_scale: float | None) -
     """An iteration as its events reduce to it (`Course.iterations`), with the figures that its plan gives:
     algbw = S / t and busbw = algbw x factor (nccl-tests, doc/PERFORMANCE.md)."""
     job, number, seconds = row["job"], row["number"], row["seconds"]
-    own = plan.jobs[min(job, len(plan.jobs) - 1)]
-    size = None if own.experiment.program else own.schedule_of(number).size_bytes
+    plan_of_job = plan.jobs[min(job, len(plan.jobs) - 1)]
+    size = None if plan_of_job.experiment.program else plan_of_job.schedule_of(number).size_bytes
     declared_us = algbw = busbw = None
     if rate_scale and size is not None and seconds > 0:
         declared_us = seconds * rate_scale * 1e6
         algbw = size / declared_us / 1e3
-        busbw = algbw * own.collective.busbw_factor(len(own.ranks))
+        busbw = algbw * plan_of_job.collective.busbw_factor(len(plan_of_job.ranks))
     return ExportedIteration(
         job, number, row["begin_s"], seconds, declared_us, size, algbw, busbw, row["wrong"], {}
     )

@@ -141,19 +141,19 @@ def _collectives(run: ExportedRun) -> Iterator[str]:
         series[job.kind == "send-recv"] += [
             (_nccl_labels(run, job, sizes), alike) for sizes, alike in by_range.items()
         ]
-    for p2p, found in series.items():
+    for p2p, by_labels in series.items():
         which, what = ("p2p_", "point-to-point operation") if p2p else ("", "collective")
         times = "p2p_exec" if p2p else "collective_exec"
         yield metric(
             f"nccl_{which}bus_bandwidth_gbs", "gauge",
             f"Bus bandwidth of a {what} in GB/s, geometric mean; declared.",
-            [MetricLine("", labels, _geometric(done)) for labels, done in found if _geometric(done)],
+            [MetricLine("", labels, _geometric(done)) for labels, done in by_labels if _geometric(done)],
         )  # fmt: skip
         yield metric(
             f"nccl_{times}_time_microseconds", "gauge",
             f"Time of a {what} in microseconds, mean; declared.",
             [MetricLine("", labels, math.fsum(i.declared_us or 0 for i in done) / len(done))
-             for labels, done in found],
+             for labels, done in by_labels],
         )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _fabric(fabric: Fabric, loads: LinkMetrics | None) -> Iterator[str]:
     ):
         lines = [] if values is None else zip(labels, values.tolist(), strict=False)
         yield metric(
-            f"railweave_link_{name}", kind, help_, [MetricLine("", of, value) for of, value in lines]
+            f"railweave_link_{name}", kind, help_, [MetricLine("", link, value) for link, value in lines]
         )
     yield metric(
         "railweave_health_score", "gauge", "Health of a switch's links, 0 (down) to 1; emulated.",

@@ -19,8 +19,8 @@ def iterations(run: ExportedRun) -> Columns:
     """A row for each iteration."""
     names = [field.name for field in fields(ExportedIteration) if field.name != "figures"]
     columns = {name: [getattr(i, name) for i in run.iterations] for name in names}
-    more = dict.fromkeys(name for i in run.iterations for name in i.figures)
-    return columns | {name: [i.figures.get(name) for i in run.iterations] for name in more}
+    figure_names = dict.fromkeys(name for i in run.iterations for name in i.figures)
+    return columns | {name: [i.figures.get(name) for i in run.iterations] for name in figure_names}
 
 
 def links(run: ExportedRun) -> Columns:
@@ -47,13 +47,13 @@ def key_figures(run: ExportedRun) -> Columns:
     """A row for each key figure of the result, by its name in docs/results.md."""
     if run.result is None:
         raise InputError(f"{run.title} has no result, and so no key figures. Take --table iterations.")
-    found: dict[str, Any] = {}
-    _flat("", asdict(run.result.key_figures), found)
+    figures: dict[str, Any] = {}
+    _flat("", asdict(run.result.key_figures), figures)
     if run.result.rows:
         spread = run.result.summary
-        _flat("time_figures", asdict(spread.time_figures) if spread.time_figures else None, found)
-        _flat("busbw_figures", asdict(spread.busbw_figures) if spread.busbw_figures else None, found)
-    return {"figure": list(found), "value": list(found.values())}
+        _flat("time_figures", asdict(spread.time_figures) if spread.time_figures else None, figures)
+        _flat("busbw_figures", asdict(spread.busbw_figures) if spread.busbw_figures else None, figures)
+    return {"figure": list(figures), "value": list(figures.values())}
 
 
 def _flat(prefix: str, value: Any, into: dict[str, Any]) -> None:

@@ -47,11 +47,11 @@ class Spines:
         up[fabric.link_src[trunk] - rail.first, spine] = trunk
         down = np.where(up < fabric.n_links, up ^ 1, fabric.n_links).T
         element = fabric.link_element
-        own = np.where(
+        score = np.where(
             element >= 0, np.minimum(health.element_score[element], health.link_score), health.link_score
         )
-        own = np.append(np.where(scores.dead[:-1], 0.0, own), 0.0)
-        return cls(fabric, health, node, up, down, own[up], own[down].T)
+        score = np.append(np.where(scores.dead[:-1], 0.0, score), 0.0)
+        return cls(fabric, health, node, up, down, score[up], score[down].T)
 
     def choose(self, links: RailLinks, src: Int64, dst: Int64) -> tuple[Int64, PathBatch]:
         """(P,) the best spine of each pair of places on two rails, and its path over it; of equal ones by a
@@ -76,17 +76,18 @@ class Spines:
         return np.argsort(-factor, axis=1, kind="stable"), tied
 
     def instead(
-        self, links: RailLinks, margin: float, own: PathBatch, kind: Int64
+        self, links: RailLinks, margin: float, over_rails: PathBatch, kind: Int64
     ) -> tuple[Int64, Int64, PathBatch]:
         """Of a batch of pairs of places, whose paths over their own rails are of these kinds: the positions
         of the pairs that leave them for a spine that scores more by the margin, these spines, and all paths.
 
         A path that is none of the source's kinds, over two rails and another domain, counts for nothing."""
-        rows = np.flatnonzero(own.src % links.rails != own.dst % links.rails)
+        rows = np.flatnonzero(over_rails.src % links.rails != over_rails.dst % links.rails)
         if not len(rows) or not len(self.node):
-            return rows[:0], rows[:0], own
-        spine, over = self.choose(links, own.src[rows], own.dst[rows])
-        had, would = (pair_scores(self.fabric, paths, self.health) for paths in (take(own, rows), over))
+            return rows[:0], rows[:0], over_rails
+        spine, over = self.choose(links, over_rails.src[rows], over_rails.dst[rows])
+        before = take(over_rails, rows)
+        had, would = (pair_scores(self.fabric, paths, self.health) for paths in (before, over))
         had[np.isin(kind[rows], (NONE, RDR))] = 0.0
         better = np.flatnonzero(would > had * margin + EQUAL_WITHIN)
-        return rows[better], spine[better], replaced(own, rows[better], take(over, better))
+        return rows[better], spine[better], replaced(over_rails, rows[better], take(over, better))

@@ -55,18 +55,18 @@ def t13(
     connect: str = "25us",
 ) -> Claims:
     """Ports and circuits of a pod, what a twist sets differently, and a cube that is replaced in a run."""
-    whole = workbench.fabric(PLAIN, shape=pod)
-    used = np.bincount(whole.ocs[whole.ocs >= 0], minlength=len(whole.ocs_names))
+    pod_fabric = workbench.fabric(PLAIN, shape=pod)
+    used = np.bincount(pod_fabric.ocs[pod_fabric.ocs >= 0], minlength=len(pod_fabric.ocs_names))
     plain, twisted = (workbench.fabric(kind, shape=shape) for kind in (PLAIN, TWISTED))
     electrical, optical = (len(_cables(plain, over) - _cables(twisted, over)) // 2 for over in (False, True))
     topology = {**torus(PLAIN, shape), "spare_cubes": spare_cubes, "ocs_time": connect}
     made = swap(workbench, ("cube:0.0.1",), "gpu:0.0.5", topology=topology, **NEIGHBOURS)
     return Claims(
         (
-            Claim("OCSes of a pod", 48, len(whole.ocs_names)),
+            Claim("OCSes of a pod", 48, len(pod_fabric.ocs_names)),
             Claim("ports in use of each", 128, int(used.max())),
-            Claim("ports of each with the spare ones", 136, int(used.max()) + _spare_ports(whole)),
-            Claim("optical links of a cube", 96, _optical_ends(whole, "0.0.0")),
+            Claim("ports of each with the spare ones", 136, int(used.max()) + _spare_ports(pod_fabric)),
+            Claim("optical links of a cube", 96, _optical_ends(pod_fabric, "0.0.0")),
             Claim("cables inside cubes that a twist changes", 0, electrical),
             Claim("circuits that a twist sets differently", None, optical),
             *made.claims("cube replaced", connect, _circuits_of(plain, "0.0.1")),
