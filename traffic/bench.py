@@ -4,9 +4,9 @@ Everything runs on one core (the kernel's part of a send and of its delivery inc
 payload, over a veth made in the caller's network namespace, which must be private:
 
 - transport: the whole of it, both ends: headers, ICRC made and checked, acknowledgements, windows, placing;
-- send_path: headers, ICRC and sendmmsg alone, to nobody;
-- bare: `send` of ready bytes in a Python loop, to nobody;
-- scapy: `scapy.sendp` of packets that are built one by one, to nobody.
+- send_path: headers, ICRC and sendmmsg alone, without a receiver;
+- bare: `send` of ready bytes in a Python loop, without a receiver;
+- scapy: `scapy.sendp` of packets that are built one by one, without a receiver.
 """
 
 import gc

@@ -134,7 +134,7 @@ class Service:
                     self._step(ready, polled_at)
                 now = time.monotonic()
                 if now >= next_tick:
-                    # what has arrived since the poll waits to be read, so nobody was silent after it
+                    # what has arrived since the poll waits to be read, so no pair was silent after it
                     self._tick(polled_at, late=now - next_tick if busy and next_tick else 0.0)
                     next_tick = now + TICK_S
             except PluginError as error:

@@ -84,7 +84,7 @@ class End:
         self._into = _MessageRing(bytes(len(frame) * places), len(frame))
 
     def send(self, packets: int) -> None:
-        """Send so many packets, at most BURST per system call, or as many as the kernel takes."""
+        """Send `packets`, at most BURST per system call, or as many as the kernel takes."""
         fd = self._socket.fileno()
         while packets > 0:
             taken = _libc.sendmmsg(fd, *self._out.next(min(BURST, packets)), socket.MSG_DONTWAIT)

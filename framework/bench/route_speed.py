@@ -30,8 +30,8 @@ from railweave.framework.routing.reroute import RoutesInUse
 from railweave.framework.routing.route_control import RouteControl
 
 CHUNK = 1 << 15
-"""Pairs requested together: so many that numpy's cost per call vanishes, so few that the caches hold their
-arrays."""
+"""Pairs requested together: enough that numpy's cost per call vanishes, few enough that the caches hold
+their arrays."""
 WALKS = 3
 """Measurements of each, of which medians are shown; ours and networkx's take turns."""
 REACTIONS = 7

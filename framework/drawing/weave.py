@@ -19,7 +19,7 @@ WIDE, NARROW = 26.0, 4.0
 
 
 def draw_weave(canvas: Canvas, fabric: Fabric) -> Legend:
-    """Rails in their colours, domains in grey, spines to the left. Up to WITH_GPUS GPUs each is a dot beside
+    """Rails in their colours, domains in grey, spines to the left. Up to WITH_GPUS GPUs each is a dot next to
     the crossing of its two lines, joined with both by its cables; above that GPUs and their cables are not
     drawn. For fabrics that `fits_rails` accepts."""
     domains, rails = fabric.groups[1:3]

@@ -1,6 +1,6 @@
 """Reads large InfraGraph files many times as fast as YAML: JSON, and edges that are all written alike.
 
-Of the latter, the first edge is read as YAML and becomes a pattern: its lines, with any plain words in place
+Of such edges, the first is read as YAML and becomes a pattern: its lines, with any plain words in place
 of its own. Where the pattern matches the text to its end, the words are all that differs between the edges.
 """
 

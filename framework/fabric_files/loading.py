@@ -41,7 +41,7 @@ def load(path: str | Path, default_rates: DefaultRates = NO_RATES) -> FabricFile
     refused without reading the rest.
     """
     was_on = gc.isenabled()
-    gc.disable()  # it would take two thirds of the time, as so many objects stay
+    gc.disable()  # it would take two thirds of the time: all objects stay
     try:
         return _loaded(_bytes(Path(path)), path, default_rates)
     finally:

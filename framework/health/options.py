@@ -40,7 +40,7 @@ class HealthOptions:
         )
     )
     dwell_s: float = _number(
-        Parameter("dwell", 2.0, "time", "a pair keeps its route at least so long", minimum=0, maximum=3600)
+        Parameter("dwell", 2.0, "time", "a pair keeps its route at least this long", minimum=0, maximum=3600)
     )
     interval_s: float = _number(
         Parameter(

@@ -92,8 +92,8 @@ class Relapses:
 
     def _note(self, changed: Bool, slow: Bool, now_s: float) -> None:
         """States of links that have ended. A link was slow until that was last seen at least, and until now
-        at most: where traffic had left it nobody looked for a while. What is usual stays so if it fits; of
-        the first such time, whose scale is unknown, the geometric mean is in the middle."""
+        at most: where traffic had left it, it was not measured for a while. What is usual stays so if it
+        fits; of the first such time, whose scale is unknown, the geometric mean is in the middle."""
         most_s = self._until_s(now_s) - self._first_s
         least_s = np.minimum(np.maximum(self._last_s - self._first_s, self._options.interval_s), most_s)
         usual_s = np.where(np.isnan(self._slow_s), np.sqrt(least_s * most_s), self._slow_s)
@@ -132,7 +132,7 @@ class Relapses:
         """(n_links,): for how long each is slow, for how long it is well, and how slow it is; NaN where that
         is unknown. Times are those of the link of its switch that is slow for the largest share: what feeds
         others is seen at once, what is fed as slowly as it serves is seen late and seldom. A slow link that
-        nobody saw before has the past of that link."""
+        was never seen slow before has the past of that link."""
         known_links = np.flatnonzero(~np.isnan(self._slow_s) & ~np.isnan(self._well_s))
         share = self._slow_s[known_links] / (self._slow_s[known_links] + self._well_s[known_links])
         shown = np.full(len(self._recovered_s), -1)  # of each switch, the link that shows most

@@ -64,9 +64,10 @@ class Sending:
         Pairs of a phase go on together, so that the longest wait is that of all; pairs that lose nothing do
         not wait. `phases`: their pairs by position in `paths`.
 
-        Nobody misses the last packet of a row on each path: those lost are sent again one after the other,
-        each after the first wait of its sender, if it is lost as well after the timeout, then after twice as
-        long, and so on. Any other of the last round trip is sent again a round trip later, time and again.
+        No later packet tells that the last of a row is missing on its path: those lost are sent again one
+        after the other, each after the first wait of its sender, if it is lost as well after the timeout,
+        then after twice as long, and so on. Any other of the last round trip is sent again a round trip
+        later, time and again.
         """
         paths, senders = self.paths, self.senders
         n, pair = len(paths.src), paths.path_pair

@@ -286,7 +286,7 @@ class EmulatedRun:
             self._recorder.note("the sampler of the queues ended: short bursts may go unseen from now on")
             if isinstance(self.telemetry.marker, EcnMarker):
                 self.telemetry.marker.stop()
-                self._recorder.note("no packet is marked from now on, as nobody follows the queues")
+                self._recorder.note("no packet is marked from now on, as the queues are no longer sampled")
 
     def _daemon_ended(self, shard: int, name: str) -> Callable[[], None]:
         def ended() -> None:

@@ -22,7 +22,7 @@ from railweave.framework.routing.batches import join
 class JobTraffic:
     """`links`: the traffic of each job. `trial`: what carries trials before links are shaped, between all
     GPUs: the transport of the only job where that has them all, else one for trials alone; None where
-    programs alone run, of which nobody knows what they will send."""
+    only programs run, whose traffic is not known before."""
 
     def __init__(
         self,

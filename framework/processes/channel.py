@@ -102,7 +102,7 @@ class Channel:
         self._sock.close()
 
     def shutdown(self) -> None:
-        """End it for both sides, whoever waits for a message in another thread included."""
+        """End it for both sides; a thread that waits for a message returns."""
         self._sock.shutdown(socket.SHUT_RDWR)
 
     def _read(self, flags: int = 0) -> None:

@@ -146,7 +146,7 @@ class Forecast:
 
     def seconds(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): of an iteration of each job on these paths, in declared seconds; inf where it never ends.
-        Over several prospects the mean of so many iterations as there are in each one's share of the time."""
+        Over several prospects the mean, weighted by the iterations that fit into each one's share of time."""
         return self._mean_once(iteration_seconds, blocks, prospects)
 
     def busy_s(self, blocks: Sequence[PathBatch]) -> Float:

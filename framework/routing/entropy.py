@@ -25,15 +25,15 @@ def path_classes(fabric: Fabric, batch: PathBatch) -> Int64:
             break
         branch, pair = _branches(fabric, batch, group.first, group.size), batch.path_pair
         crossing = np.minimum.reduceat(branch, batch.pair_start[:-1][count > 0]) >= 0
-        told = np.zeros(len(count), bool)
-        told[count > 0] = crossing
-        told[pair[seen_before(pair * (group.size + 1) + branch)]] = False
-        told &= open_pairs
+        distinguished = np.zeros(len(count), bool)
+        distinguished[count > 0] = crossing
+        distinguished[pair[seen_before(pair * (group.size + 1) + branch)]] = False
+        distinguished &= open_pairs
         # The lowest branch of a pair is its class 0, the others count from that of the group's first switch.
         lowest = np.full(len(count), np.iinfo(np.int64).max)
         np.minimum.at(lowest, pair, branch)
         named = np.where(branch == lowest[pair], 0, first + branch)
-        classes, open_pairs = np.where(told[pair], named, classes), open_pairs & ~told
+        classes, open_pairs = np.where(distinguished[pair], named, classes), open_pairs & ~distinguished
         first += group.size
     if len(classes) and int(classes.max()) >= MOST_PATHS:
         raise RouteError(

@@ -15,8 +15,8 @@ def idle_kinds(fabric: Fabric, blocks: Iterable[PathBatch]) -> list[str]:
         used[paths.links] = True
     to_switch = fabric.usable & (fabric.link_dst >= fabric.n_gpus)
     group = np.searchsorted([g.first for g in fabric.groups], fabric.link_dst, "right")
-    beside = np.stack((fabric.link_src, fabric.link_kind, group), axis=1)
-    _, number = np.unique(np.column_stack((beside, fabric.capacity_bps)), axis=0, return_inverse=True)
+    siblings = np.stack((fabric.link_src, fabric.link_kind, group), axis=1)
+    _, number = np.unique(np.column_stack((siblings, fabric.capacity_bps)), axis=0, return_inverse=True)
     number = number.ravel()
     carries = np.bincount(number, used & to_switch) > 0
     idle = to_switch & ~used & carries[number]

@@ -11,7 +11,7 @@ from railweave.framework.model.arrays import Bool, Float, Int64, Lists, distinct
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import NetworkState, Quotient, network_of
-from railweave.framework.solver.symmetry import Places, beside, classes, size_marks
+from railweave.framework.solver.symmetry import Places, classes, side_by_side, size_marks
 from railweave.framework.solver.tasks import Tasks
 
 Column = TypeVar("Column", Int64, Float)
@@ -65,7 +65,7 @@ def _alike(
 ) -> tuple[Int64, Int64, Int64, Int64] | None:
     """(n,): the first entry of the class of each of all jobs; the first pair of every class, (P,) the class
     of each pair, and (L,) of each link; None where no pair is like another. `pair` (n,): of transfers."""
-    together, n_pairs = beside(schedules), len(src)
+    together, n_pairs = side_by_side(schedules), len(src)
     places = Places.of(together, pair, n_pairs)
     sizes = np.concatenate([size_marks(schedule) for schedule in schedules])
     first_key, link_class = classes(together, sizes, places, src, dst, networks)

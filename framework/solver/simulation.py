@@ -211,7 +211,7 @@ class FlowSimulation:
 
     def _wants_machine_code(self) -> bool:
         """Where it is there already, or pays for this simulation or all since one was watched: this process
-        computes runs then. A lab's decisions, which nobody watches, have no half second to spare. Both codes
+        computes runs then. A lab's decisions, which are not watched, have no half second to spare. Both codes
         give the same bits."""
         if self._accelerated is not None:
             return False

@@ -106,7 +106,7 @@ def classes(
     return result
 
 
-def beside(schedules: Sequence[Schedule]) -> Schedule:
+def side_by_side(schedules: Sequence[Schedule]) -> Schedule:
     """What is alike or not in jobs between GPUs, as one schedule in which each has the GPUs to itself. Its
     symmetries are those of each job while the others stay as they are, and those of all at once, the first
     with the first."""

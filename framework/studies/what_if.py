@@ -30,7 +30,7 @@ ALONE = "no-feedback"
 class WhatIf:
     """The experiment on `gpus` GPUs of `engine`. Declared medians: `healthy_us` before the first fault,
     `faulted_us` of the iterations that began after the last reroute, `alone_us` the same without feedback;
-    `gain`: the latter over `faulted_us`. None where there are no such iterations.
+    `gain`: `alone_us` over `faulted_us`. None where there are no such iterations.
 
     `bottleneck`: what held most of all iterations, "" where nothing stands out, and for which `share` of the
     time. `took_s`: wall-clock seconds of the computation. `refused`: why there is no figure; `alone_failed`:

@@ -175,8 +175,8 @@ class FlowModel:
             self._dark, self._dark_until_s = self._dark | repaired, float(tries_s[waiting].max())
 
     def follow(self, table: RouteTable) -> None:
-        """Other routes of the same pairs. Senders on dead paths follow once they were silent for so long that
-        they try again."""
+        """Other routes of the same pairs. Senders on dead paths follow once they have been silent for as long
+        as it takes until they try again."""
         self._look_who_stands()
         stands = np.isfinite(self._stands_since)
         self._resumes_s = np.where(stands, self._stands_since + self.senders.first_s, -np.inf)
@@ -222,7 +222,7 @@ class FlowModel:
     def watched(self) -> bool:
         """Whether health has something to find: since the last change of links or routes there were too few
         iterations for all that they show, or a pair may still wait for the end of its dwell time, or a link
-        for a train. Of several jobs nobody knows what meets, nor when enough packets were lost to show."""
+        for a train. What several jobs send together, and when enough losses show, is not known."""
         if len(self.plan.jobs) > 1:
             return self._changed_s < np.inf
         settling_s = max(2 * self.plan.experiment.health.dwell_s, SETTLED_S)
@@ -255,7 +255,7 @@ class FlowModel:
         return np.flatnonzero(used & np.isfinite(self._stands_since))
 
     def _gone(self) -> Bool:
-        """(P,): the pairs that have stood still for so long that their job fails."""
+        """(P,): the pairs that have stood still until their job fails."""
         stands: Bool = np.isfinite(self._stands_since)
         if not stands.any():
             return stands

@@ -172,7 +172,7 @@ PAIR = np.dtype(
         ("variation", "i8"),
         ("probes", "i4"),  # since it last heard of something
         ("lost_tail", "i4"),
-        ("left", "i8"),  # when its last packet left, of so many bytes
+        ("left", "i8"),  # when its last packet left, of `left_bytes`
         ("left_bytes", "i8"),
         ("key", "u8"),  # of its draws; here a line of the receiver
         ("owed_head", "i4"),  # what has arrived and is not acknowledged
@@ -209,7 +209,7 @@ PAIR = np.dtype(
 ENTRY = np.dtype(
     [
         ("pair", "i4"),  # NONE: it sends nothing
-        ("waits", "i4"),  # for so many others
+        ("waits", "i4"),  # number of others it waits for
         ("missing", "i4"),  # packets that have not arrived
         ("packets", "i4"),
         ("first", "i4"),  # number of the first one
@@ -287,7 +287,7 @@ class State(NamedTuple):
     links, when the last packet comes to the far end (LATE); `ways`: of links, what packets that they were the
     first or the last of have taken of late, at most; `faulty`: of links, whether they are down, lose or
     spoil packets, and `came`, packets of such a link that came to its far end or were lost; `shares`: of
-    paths, as the choosers see them; `counts`: of paths, empty where nobody wants them. `port`: of links,
+    paths, as the choosers see them; `counts`: of paths, empty where none are wanted. `port`: of links,
     where ports count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
 
     packet: Records

@@ -112,7 +112,7 @@ def wakes(s: State, call: Any, p: int, now: int) -> None:
 
 
 def gap_of(s: State, p: int, size: int) -> int:
-    """The time of so many bytes at the rate of a pair that is paced; 0 of others."""
+    """The time of `size` bytes at the rate of a pair that is paced; 0 of others."""
     pair = s.pair[p]
     if pair["rate"] <= 0 or pair["rate"] >= pair["unpaced"]:
         return 0

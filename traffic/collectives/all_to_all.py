@@ -66,8 +66,8 @@ class HierarchicalAllToAll(OnRails, AllToAll):
 
 class _SliceTransfers:
     """Adds the slices of `length` elements: from GPU k of a domain to its GPU `via`, for that GPU and for
-    those of its rail; then from a GPU along its rail, what it has from every GPU of its domain. The
-    third region holds the latter: that of GPU k of the domain for domain `to` at to x rails + k."""
+    those of its rail; then from a GPU along its rail, what it has from every GPU of its domain, which
+    the third region holds: that of GPU k of the domain for domain `to` at to x rails + k."""
 
     def __init__(self, entries: Entries, grid: Grid, length: int) -> None:
         self._entries, self._grid, self._length = entries, grid, length

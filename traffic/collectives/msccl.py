@@ -92,10 +92,10 @@ class Msccl(Operation):
         self.kind = self._algorithm.kind if self._algorithm else "imported"
 
     def notes(self, fabric: Fabric, ranks: Sequence[int]) -> Sequence[str]:
-        """That nobody checks a custom one."""
+        """That a custom one is not checked."""
         if self.kind != CUSTOM:
             return ()
-        return (f"{self._file.path}: a custom collective, so nobody checks that the algorithm is right",)
+        return (f"{self._file.path}: a custom collective, so whether the algorithm is right is not checked",)
 
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str

@@ -28,7 +28,7 @@ KINDS = {
 """By the name in the file, in any case, with or without - and _: the compiler of msccl-tools writes
 reduce_scatter, its other half and rccl reducescatter."""
 UNSUPPORTED = (
-    f"is not supported; there are {', '.join(KINDS)}. As {CUSTOM} it runs, and nobody checks what it leaves."
+    f"is not supported; there are {', '.join(KINDS)}. As {CUSTOM} it runs, and what it leaves is not checked."
 )
 SHARDED = frozenset({"all-gather", "reduce-scatter", "all-to-all"})
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})

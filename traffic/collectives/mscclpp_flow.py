@@ -32,7 +32,7 @@ Chunks = tuple[int, Sequence[int]]
 
 def plan_flow(plan: ExecutionPlan, memory: Memory) -> Flow:
     """The moves of a plan. Raises ExperimentError with the place of an operation that waits for ever, that
-    signals and nobody waits, or that races with another."""
+    signals without one that waits, or that races with another."""
     return _PlanExecution(plan, memory).execute()
 
 
@@ -147,7 +147,7 @@ class _PlanExecution(Execution[Op]):
                 )
 
     def _refuse_stuck(self, rank: int, number: int, op: Op) -> None:
-        missing = "packets that nobody writes"
+        missing = "packets that are never written"
         if op.name == "barrier":
             missing = f"{op.arrivals} thread blocks at barrier {op.keys[0][3]}"
         elif op.keys:

@@ -124,7 +124,7 @@ class PairControl:
         self._heard[1] += nbytes * marked
 
     def took(self, transmission: int, delay_s: float) -> None:
-        """A packet that was sent once took so long to be acknowledged; the newest one counts."""
+        """A packet that was sent once was acknowledged after `delay_s`; the newest one counts."""
         if transmission > self._newest:
             self._newest, self._delay_s = transmission, delay_s
 

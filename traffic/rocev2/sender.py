@@ -187,7 +187,7 @@ class Sender(LossDetection):
             if (due := self._due(now)) == 0:
                 break
             room = min(room, left, due)
-            # Without an answer to the last packet of the budget nobody could send; to one that is followed
+            # Without an answer to the last packet of the budget no pair could send; to one that is followed
             # by a pause, the next one would bring it.
             self._send(message, self.next, room, now, asking=room == budget.left or room == due)
             self.next += room

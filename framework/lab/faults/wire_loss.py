@@ -2,9 +2,9 @@
 link's rate and do not arrive.
 
 With the userspace datapath the socket on which the far end receives drops them, by the filter that Open
-vSwitch has there with one step more. Earlier both ends would see fewer packets and nobody a loss (nftables at
-the egress); an ingress rule does not stop packet sockets. The kernel datapath takes packets after the ingress
-rules.
+vSwitch has there with one step more. Earlier both ends would see fewer packets and neither a loss (nftables
+at the egress); an ingress rule does not stop packet sockets. The kernel datapath takes packets after the
+ingress rules.
 """
 
 import socket

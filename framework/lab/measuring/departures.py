@@ -55,7 +55,7 @@ class Departures:
     may count bytes of a packet that it has not counted yet; `packet_bytes` at first.
 
     A token bucket lets a packet go as soon as those before it are paid for. So if a packet waited, the time
-    since the one before it left is that of the bytes of the latter, whether that had waited or not. A
+    since the packet before it left pays for that packet's bytes, whether it had waited or not. A
     departure comes within its own packet time before the next sample if others wait then, and anywhere
     between the samples if not; its time is taken as the middle of that, its variance as that of any time
     within, t^2 / 12. Packets that pass on the bucket's credit do not wait and end no gap.

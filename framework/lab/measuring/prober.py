@@ -16,8 +16,8 @@ class Prober:
     """Decides which links need a train, and removes the trains' own queues from the measurement.
 
     `fill_s`: how long a train keeps a healthy link busy, but for what its queue does not hold; `extra`:
-    packets of a train in addition to those. A link that sends a full queue between two samples gets none:
-    nobody could see it. At 400 Gb/s such a train was of 1.5 million packets, and the switches did nothing
+    packets of a train in addition to those. A link that sends a full queue between two samples gets none,
+    as it could not be seen. At 400 Gb/s such a train was of 1.5 million packets, and the switches did nothing
     else for a minute.
     """
 

@@ -1,4 +1,4 @@
-"""Commands that are run on hosts for whoever asks: mpirun's agents, and `lab.exec`.
+"""Commands that are run on hosts on request: of mpirun's agents, and of `lab.exec`.
 
 Each request has a socket of its own. It carries JSON (`host`, `command`; `directory` and `environment` where
 they are not the usual ones) with three descriptors: the command's standard streams. The answer is JSON
@@ -98,5 +98,5 @@ class Commands:
             sock.send(json.dumps({"status": ended.status, "error": ended.error}).encode())
 
     def _forget(self, sock: socket.socket) -> None:
-        with suppress(KeyError, ValueError):  # whoever asked is gone
+        with suppress(KeyError, ValueError):  # the caller is gone
             self._selector.unregister(sock)

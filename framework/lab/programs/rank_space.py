@@ -76,7 +76,7 @@ class User:
         return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell}
 
     def environment(self, theirs: Mapping[str, str]) -> dict[str, str]:
-        """The environment of this user's programs, from that of whoever started them."""
+        """The environment of this user's programs, from that of the caller."""
         return {**self.login, **theirs, **(self.login if self.switched else {})}
 
     def become(self) -> None:

@@ -37,8 +37,8 @@ Names of nodes are commands: `h0.0 CMD` runs CMD on host h0.0, as root of the la
 class Prompt(CLI):  # type: ignore[misc]
     """Runs until its user leaves it, or its input ends. `failed`: whether any command did.
 
-    `line`: what is shown of an event; `report`: of a result. Events that nobody waits for are shown before
-    the next prompt.
+    `line`: what is shown of an event; `report`: of a result. Events that no command waits for are shown
+    before the next prompt.
     """
 
     prompt = "railweave> "

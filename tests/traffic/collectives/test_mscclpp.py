@@ -363,7 +363,7 @@ REFUSED: dict[str, tuple[object, str]] = {
         plan("allreduce", (1, 1, 0), [[op("barrier", barrier_id=3, num_threadblocks=2)]], []),
         f"{AT}[0] (barrier)",
     ),
-    "GPU 0 waits for ever, for packets that nobody writes": (
+    "GPU 0 waits for ever, for packets that are never written": (
         plan("allreduce", (1, 1, 1), [[op("upkt", "s0", "i0")]], []),
         f"{AT}[0] (upkt)",
     ),
