@@ -12,6 +12,7 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError, FaultError, RailweaveError
 from railweave.framework.experiment.circuit_board import CircuitBoard
+from railweave.framework.experiment.contradictions import contradictions
 from railweave.framework.experiment.control_calls import check_control
 from railweave.framework.experiment.defaults import choice_of, chooser_for
 from railweave.framework.experiment.engines import instead
@@ -30,12 +31,12 @@ from railweave.framework.experiment.plugin_calls import (
     schedule_of,
     wants_health,
 )
-from railweave.framework.experiment.rank_programs import NoCollective, problems
+from railweave.framework.experiment.rank_programs import NoCollective
 from railweave.framework.experiment.ranks import gpus_of
 from railweave.framework.experiment.reading import experiment, options_of
 from railweave.framework.experiment.route_memory import why_too_large
 from railweave.framework.experiment.run_plan import Plan
-from railweave.framework.experiment.schema import KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
+from railweave.framework.experiment.schema import KINDS, Choice
 from railweave.framework.experiment.settings import Key, LayeredSettings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.experiment.wants import chooses, controls, refusals, unusable
@@ -125,15 +126,14 @@ class Draft:
         request, settings = self._request, self.settings
         traffic, other = ("workload", "collective") if request.workload else ("collective", "workload")
         unused = ("collective", "workload") if request.program else (other,)
-        self._check_choices()
+        for key, message in contradictions(request, settings.value, self._broken):
+            settings.report(key, message)
         topology, fabric = self.topology()
-        self._check_program(fabric)
         gpus = self._gpus(fabric)
         engine = self.engine(fabric)
         plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", *unused)}
         self._suit_chooser(plugins, fabric)
         request = self._request
-        self._check_sizes()
         iterations = NEVER if request.program else request.iterations * len(request.sizes)
         faults = self.faults(fabric, iterations, engine)
         pcap, reports = self.captured(fabric), self.reports()
@@ -169,33 +169,11 @@ class Draft:
             chosen=tuple(kind for kind in ("router", traffic) if kind not in settings.value),
         )
 
-    def _check_choices(self) -> None:
-        """Report choices that contradict each other."""
-        request, settings = self._request, self.settings
-        if request.oracle and not request.feedback:
-            settings.report(
-                ("oracle",), "gives the router scores that it ignores without feedback. Give one."
-            )
-        if request.workload and "collective" in settings.value:
-            settings.report(
-                ("workload",), "takes the place of a collective, and there is one too. Keep one of them."
-            )
-
     def _suit_chooser(self, plugins: dict[str, Any], fabric: Fabric | None) -> None:
         """Take the chooser that the router's paths are made for, where none is named."""
         if name := chooser_for(self.settings.value, plugins["router"]):
             self._request = self._request.model_copy(update={"chooser": Choice(name=name)})
             plugins["chooser"] = self.plugin("chooser", fabric)
-
-    def _check_sizes(self) -> None:
-        """Report a size that is not one of whole elements."""
-        request = self._request
-        width = np.dtype(request.dtype).itemsize
-        odd = next((size for size in request.sizes if size % width), None)
-        if odd is not None and not self._broken & {"size", "dtype"}:
-            self.settings.report(
-                ("size",), f"{odd} bytes are not whole elements of {request.dtype} ({width} bytes each)."
-            )
 
     def _gpus(self, fabric: Fabric | None) -> tuple[int, ...] | None:
         """The GPUs that take part, in the order of ranks."""
@@ -241,20 +219,6 @@ class Draft:
         listed = [self._guarded((traffic,), schedule.expand) for schedule in schedules]
         self.settings.check()
         return [schedule for schedule in listed if schedule is not None]
-
-    def _check_program(self, fabric: Fabric | None) -> None:
-        """Report what is wrong with a program, and keys that mean nothing with one or without."""
-        request, value = self._request, self.settings.value
-        if request.program:
-            for name in (*OF_COLLECTIVES, "collective", "workload"):
-                if value.get(name) is not None:
-                    self.settings.report((name,), "means nothing with a program. Keep one of them.")
-            for name, message in () if self._broken & {*OF_PROGRAMS} else problems(request):
-                self.settings.report((name,), message)
-        elif "program" not in self._broken:
-            for name in OF_PROGRAMS:
-                if value.get(name):
-                    self.settings.report((name,), "means nothing without a program. Leave it out.")
 
     def engine(self, fabric: Fabric | None) -> Engine | None:
         """The chosen engine. To be asked for before the controller, which some do not need."""

@@ -13,7 +13,7 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples
 from railweave.framework.model.traffic import MessageTimes
-from railweave.framework.results.figures import (
+from railweave.framework.results.percentiles import (
     BusbwFigures,
     MessageFigures,
     QueueFigures,

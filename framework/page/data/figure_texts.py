@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from railweave.framework.page.data.page_data import Figure
 from railweave.framework.page.data.sentence import both_clocks
-from railweave.framework.results.figures import ResponseFigures, Row
+from railweave.framework.results.figures import Row
+from railweave.framework.results.percentiles import ResponseFigures
 from railweave.framework.results.result import RunResult
 
 UNKNOWN = ""

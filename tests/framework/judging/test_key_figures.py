@@ -26,7 +26,7 @@ from railweave.framework.judging.key_figures import (
 )
 from railweave.framework.model import Schedule
 from railweave.framework.model.findings import HealthSamples
-from railweave.framework.results.figures import MessageFigures, ResponseFigures, TimeFigures
+from railweave.framework.results.percentiles import MessageFigures, ResponseFigures, TimeFigures
 
 
 @pytest.mark.parametrize(("percent", "value"), [(1, 1), (5, 5), (50, 50), (95, 95), (99, 99), (100, 100)])
