@@ -13,7 +13,8 @@ from railweave.framework.hookspecs import Estimate
 from railweave.framework.lab.switching.calibration import Capacity, auto_scale, busiest_phase_hops, slowed
 from railweave.framework.lab.switching.shard_placement import shard_count
 from railweave.framework.model import HealthSnapshot, RouteTable
-from railweave.framework.routing.demand import Forecast, JobDemand
+from railweave.framework.routing.demand import JobDemand
+from railweave.framework.routing.forecast import Forecast
 from railweave.framework.routing.reroute import RoutesInUse, first_routes
 from railweave.framework.runs.fault_timetable import GroundTruth
 

@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.routing.batches import replaced, same_paths, take
-from railweave.framework.routing.demand import SAME_TIME, Forecast, Prospects, gain
+from railweave.framework.routing.forecast import SAME_TIME, Forecast, Prospects, gain
 
 TIME_MARGIN = 1.05
 """How many times sooner the demand must end for routes to be left by a router's own answer to scores; they

@@ -29,7 +29,8 @@ from railweave.framework.routing.batches import (
 )
 from railweave.framework.routing.damping import broken_pairs, lacks, leaving, mean_hops, pair_scores, uneven
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
-from railweave.framework.routing.demand import Forecast, JobDemand, Prospects
+from railweave.framework.routing.demand import JobDemand
+from railweave.framework.routing.forecast import Forecast, Prospects
 from railweave.framework.routing.router_calls import ask, placed, wants_demand
 from railweave.framework.routing.table_checks import check_batch, pair_name
 from railweave.framework.routing.views import views

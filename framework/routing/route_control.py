@@ -18,7 +18,8 @@ from railweave.framework.model import (
 )
 from railweave.framework.model.arrays import Int64
 from railweave.framework.routing.batches import table_from_batch
-from railweave.framework.routing.demand import JobDemand, Prospects
+from railweave.framework.routing.demand import JobDemand
+from railweave.framework.routing.forecast import Prospects
 from railweave.framework.routing.reroute import Pairs, RoutesInUse
 from railweave.framework.routing.table_checks import pair_name
 from railweave.framework.routing.updates import counted, initial, plan, unruled

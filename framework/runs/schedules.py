@@ -10,7 +10,8 @@ from railweave.framework.experiment.plugin_calls import schedule_by_health, want
 from railweave.framework.model import HealthSnapshot, RouteTable, Schedule
 from railweave.framework.model.arrays import distinct
 from railweave.framework.routing.decision import TIME_MARGIN
-from railweave.framework.routing.demand import Forecast, JobDemand
+from railweave.framework.routing.demand import JobDemand
+from railweave.framework.routing.forecast import Forecast
 from railweave.framework.runs.health_loop import HealthLoop
 
 RISE = 1.1

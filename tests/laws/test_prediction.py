@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from railweave.framework.routing.demand import Forecast, JobDemand
+from railweave.framework.routing.demand import JobDemand
+from railweave.framework.routing.forecast import Forecast
 from tests.laws.blocks import Block, Case, Drawing
 from tests.laws.experiments import (
     QUIET,

@@ -15,7 +15,8 @@ import railweave as rw
 from railweave.framework.experiment.ranks import between_gpus
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
 from railweave.framework.registry import load_plugins
-from railweave.framework.routing.demand import Forecast, JobDemand
+from railweave.framework.routing.demand import JobDemand
+from railweave.framework.routing.forecast import Forecast
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.operations import ByHealth
 from railweave.traffic.collectives.rings import RingAllReduce
