@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -163,7 +162,7 @@ class EmulatedRun:
         return EngineParts(
             scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
             tuple(ends), self.measurements, link, self.injector, self.traffic.links,
-            concurrent=True, senders=partial(self._plan.senders, rate_scale),
+            concurrent=True, senders=lambda paths: self._plan.senders(rate_scale, paths).unstored(),
         )  # fmt: skip
 
     def _marker(self) -> Marker | None:

@@ -31,6 +31,11 @@ class Senders(ArrayNoun):
         times = ("first_s", "timeout_s", "most_s", "dead_after_s")
         return replace(self, **{name: factor * getattr(self, name) for name in times})
 
+    def unstored(self) -> "Senders":
+        """The same over switches that send a packet on before they have all of it, or, as token buckets, as
+        soon as those before it are paid for."""
+        return replace(self, stored_bits=np.zeros(len(self.stored_bits)))
+
     def tries(self, silent_s: Float) -> tuple[Float, Float]:
         """(P,) each: after how much silence each of them tries its path, at `silent_s` or next after that,
         and how often it has tried it until then."""

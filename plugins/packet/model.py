@@ -154,8 +154,8 @@ class Model:
         stated = plan.senders(self.rate_scale, paths, window_bits)
         if self.settings.ack_every:
             stated = replace(stated, ack_every=np.full(len(paths.src), float(self.settings.ack_every)))
-        if self.settings.cut_through:
-            stated = replace(stated, stored_bits=np.zeros(len(paths.src)))
+        if self.settings.cut_through or self.settings.credit is not None:
+            stated = stated.unstored()
         if not self.settings.in_turn:
             return stated
         full_bits = 8 * plan.packet.full_packet_bytes
