@@ -72,7 +72,7 @@ class OpenLab:
             except TransportError as error:
                 session.recorder.note(str(error))
                 session.engine.restart_transport(session.control)
-            except RailweaveError as error:  # what is left of the lab stays, to be examined
+            except RailweaveError as error:  # the rest of the lab stays, to be examined
                 session.recorder.note(str(error))
             session.recorder.forget()
 
