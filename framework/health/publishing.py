@@ -6,13 +6,12 @@ import numpy as np
 
 from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import Aggregate, HealthOptions
-from railweave.framework.health.smoothing import SLOW
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN, rails_by_score
 
-FINER_BELOW_SLOW = 5
-"""Scores of what is slow move in steps finer by this factor."""
+FINE_BELOW, FINER = 0.8, 5
+"""Scores below this move in steps finer by this factor."""
 
 
 def publish(
@@ -56,10 +55,10 @@ def publish(
 def settle(published: Float, raw: Float, step: float) -> Float:
     """What to publish for each score: the old value until the raw one is a step or more away from it.
 
-    New values are the nearest multiple of `step`; below SLOW of a fifth of it: what is slow falls packet by
-    packet, and its element must not stand at 0.5 while the links' mean is 0.46. "A step or more", not "more
-    than a step": from 0.95 a link could not come back to 1 otherwise. 0 means down and is exact: a positive
-    score is never rounded down to it, and a change from or to 0 is published at once.
+    New values are the nearest multiple of `step`, below FINE_BELOW of a fifth of it: what is slow falls
+    packet by packet, and its element must not stand at 0.5 while the links' mean is 0.46. "A step or more",
+    not "more than a step": from 0.95 a link could not come back to 1 otherwise. 0 means down and is exact: a
+    positive score is never rounded down to it, and a change from or to 0 is published at once.
     """
     steps = steps_of(raw, step)
     nearest = np.round(np.round(raw / steps) * steps, 12)
@@ -70,13 +69,13 @@ def settle(published: Float, raw: Float, step: float) -> Float:
 
 def steps_of(scores: Float, step: float) -> Float:
     """In which steps such scores are published."""
-    return np.where(scores < SLOW, step / FINER_BELOW_SLOW, step)
+    return np.where(scores < FINE_BELOW, step / FINER, step)
 
 
 def slow_links(health: HealthSnapshot, step: float) -> Bool:
     """(n_links,): links that are up and score two steps of publishing or more below 1, since one may be
     noise, or one by what they lose: that is counted."""
-    most = 1 - min(2 * step, 1 - SLOW)
+    most = 1 - min(2 * step, 1 - FINE_BELOW)
     slow: Bool = health.link_score <= most + EQUAL_WITHIN
     if len(health.loss):
         slow |= speed_at_loss(health.loss) <= 1 - step + EQUAL_WITHIN

@@ -13,8 +13,9 @@ from railweave.framework.hookspecs.estimators import MOST_PACKETS
 from railweave.framework.model import Fabric, Measurement, PathCounts
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float
 
-SLOW = 0.8
-"""Below this share of its rate a link makes what is known of the others of its switch doubtful."""
+SLOW = 0.9
+"""A link with less of its rate, or of its speed for what it loses, is measured again, and the others of its
+switch, too: what it feeds builds no queue. Half of a switch that is not measured hides 0.05 of its mean."""
 FASTER, EVIDENT_PACKETS = 1.1, 4
 """What a link sends beyond this many times its last rate contradicts that, once it adds up to EVIDENT_PACKETS
 full packets: a shaper lets one go early, and a sample may come a packet late."""

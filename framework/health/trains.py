@@ -6,6 +6,7 @@ A single packet proves nothing: the bucket lets it through at full speed. A trai
 import numpy as np
 
 from railweave.framework.health.loss import packets_to_end, speed_at_loss
+from railweave.framework.health.smoothing import SLOW
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
@@ -21,10 +22,6 @@ BUSY_SHARE, IDLE_PACKETS = 0.01, 4
 """Of a link's time that trains may take while it carries data, which waits for them; it does while it was
 never without data for as long as this many packets take, the pauses within a step, besides the time that a
 train through its switch took: the data that it holds up comes later."""
-SLOW = 0.9
-"""A link whose kept service rate is below this share of its rate, or whose loss leaves less, is measured
-again."""
-
 SHORTEST = 12
 """Full packets that prove a rate. Where no more are sent, they go in pieces, since data waits for the packet
 that is being sent: where steps are a packet each, waiting for a full one doubles them."""
