@@ -86,24 +86,32 @@ class Offer:
 def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospects: Prospects) -> Arrangement:
     """The offer that pays most, or `base`. Of equal ones the first.
 
-    One job's time on what it may leave need not be known where a bound of it says enough: links of many
-    scores share no symmetry, so it is dear to simulate, and which offer is best does not depend on it.
+    Branch and bound: offers are simulated in the order of what a bound of their time promises, and none that
+    promises less than another one pays. One job's time on what it may leave need not be known where a bound
+    of it says enough: links of many scores share no symmetry, so it is dear to simulate, and which offer is
+    best does not depend on it.
     """
-    chosen, most = base, 1.0
+    at_least = [(offer, forecast.least(offer.arrangement.blocks, prospects)) for offer in offers]
     base_s, bound = forecast.least(base.blocks, prospects), True
-    for offer in offers:
-        for seconds in (forecast.least, forecast.seconds):
-            ends_s = seconds(offer.arrangement.blocks, prospects)
+    if at_least and len(base_s) > 1:
+        base_s, bound = forecast.seconds(base.blocks, prospects), False
+    promised = [gain(base_s, least_s) / offer.factor for offer, least_s in at_least]
+    paying, most = dict[int, float](), 1.0
+    for number in np.argsort(promised, kind="stable")[::-1].tolist():
+        offer, ends_s = at_least[number]
+        for simulated in (False, True):
+            if simulated:
+                ends_s = forecast.seconds(offer.arrangement.blocks, prospects)
             pays = _pays(base_s, ends_s, offer.factor)
-            if bound and (len(base_s) > 1 or (chosen is base and pays < most)):
+            if bound and not paying and pays < most:
                 base_s, bound = forecast.seconds(base.blocks, prospects), False
                 pays = _pays(base_s, ends_s, offer.factor)
             if pays < most * (1 - SAME_TIME):
                 break
         else:
-            if pays > most * (1 + SAME_TIME) or chosen is base:
-                chosen, most = offer.arrangement, max(pays, 1.0)
-    return chosen
+            paying[number], most = pays, max(most, pays)
+    equal = [number for number, pays in paying.items() if pays >= most * (1 - SAME_TIME)]
+    return at_least[min(equal)][0].arrangement if equal else base
 
 
 def _pays(base_s: Float, ends_s: Float, factor: float) -> float:
