@@ -4,8 +4,11 @@ import numpy as np
 
 from railweave.framework.model.arrays import Bool, Float
 
+RESOLUTION_S = 0.025
+"""Time to which samples tell when a packet left, unless packets are shorter."""
 EXACT_PACKETS, EXACT_S = 8, 0.08
-"""What of a link's backlog has to leave before its rate counts as it is."""
+"""What of a link's backlog has to leave before its rate counts as it is: packets, or as many RESOLUTION_S, in
+that time at least."""
 SUGGESTIVE_PACKETS = 2
 """Packets after which a rate that they do not contradict is known."""
 STALL_S, SLOWER_OVER_S = 0.01, 0.05
@@ -16,14 +19,15 @@ in busy time, a slower reading replaces a rate. All so that rates show as soon a
 class RateEvidence:
     """The rates of L links as far as the packets that waited show them: `rate_bps` (L,), NaN before any.
 
-    What counts is how far apart packets left, so the first of a backlog says nothing. Until EXACT_PACKETS
-    have left in EXACT_S at least they bound the rate from above, to a packet: a link that has become slow
-    seems slower and slower. `exact` (L,): whether what is known was accepted as it is. The time in which
+    What counts is how far apart packets left, so the first of a backlog says nothing; it is not among what is
+    added if `waited`, which is then of packets that waited, however short the queue. Until samples
+    tell that time well enough it bounds the rate from above: a link that has become slow seems slower and
+    slower. `exact` (L,): whether what is known was accepted as it is. The time in which
     packets left is taken from the rate, without the error that samples of a lab have.
     """
 
-    def __init__(self, line_bps: Float, packet_bytes: float) -> None:
-        n = len(line_bps)
+    def __init__(self, line_bps: Float, packet_bytes: float, *, waited: bool = False) -> None:
+        n, self._waited = len(line_bps), waited
         self._packet_bits = 8.0 * packet_bytes
         self._base_bps, self.rate_bps = line_bps.copy(), np.full(n, np.nan)
         self._bits, self._served_bps = np.zeros((2, n))
@@ -35,15 +39,17 @@ class RateEvidence:
         at = np.flatnonzero(backlogged & (bits > 0))
         served, base = served_bps[at], self._base_bps[at]
         begun, self._backlogged = backlogged & ~self._backlogged, backlogged
-        self._bits[begun] = np.maximum(self._bits[begun], 0.0) - self._packet_bits
+        if not self._waited:
+            self._bits[begun] = np.maximum(self._bits[begun], 0.0) - self._packet_bits
         self._bits[at] = np.where(served == self._served_bps[at], self._bits[at], 0.0) + bits[at]
         self._served_bps[at] = served
         sum_bits = np.maximum(self._bits[at] // self._packet_bits, 0.0) * self._packet_bits
         busy_s = sum_bits / served
-        many = sum_bits >= EXACT_PACKETS * self._packet_bits
+        error_bits = np.minimum(self._packet_bits, RESOLUTION_S * served)
+        many = sum_bits >= EXACT_PACKETS * error_bits
         exact = many & (busy_s >= EXACT_S)
         with np.errstate(divide="ignore"):
-            most_bps = (sum_bits + self._packet_bits) / np.maximum(busy_s - STALL_S, 0.0)
+            most_bps = (sum_bits + error_bits) / np.maximum(busy_s - STALL_S, 0.0)
         share = 1 - np.exp(-busy_s / SLOWER_OVER_S)
         rate = base - share * np.maximum(base - np.maximum(most_bps, served), 0.0)
         rate = np.where(exact | (many & (served > base)), served, rate)

@@ -65,20 +65,21 @@ LINK = np.dtype(
         ("paused", "i2"),  # whether its data waits for the far end (PFC)
         ("in_nic", "i8"),  # bytes of packets of senders that wait for their turn; here a line begins
         ("room", "i8"),  # bytes that may wait by priority; 0: no limit
-        ("kmin", "f8"),
+        ("waited_bytes", "i8"),  # of packets that have left and had waited
         ("kmax", "f8"),  # 0: it marks nothing
         ("sent_bytes", "i8"),
         ("sent_packets", "i8"),
         ("data_bytes", "i8"),
         ("longest", "i8"),  # most bytes that have waited
-        ("pmax", "f8"),  # here another one
-        ("down", "i8"),
+        ("kmin", "f8"),  # here another one
+        ("pmax", "f8"),
         ("loss", "f8"),
         ("bad_icrc", "f8"),
         ("drops", "i8"),
         ("lost", "i8"),
         ("marked", "i8"),
-        ("trimmed", "i8"),  # a record is three lines
+        ("trimmed", "i4"),
+        ("down", "i4"),  # a record is three lines
     ],
     align=True,
 )

@@ -23,11 +23,10 @@ class PacketSource:
         fabric = plan.fabric.scaled(model.rate_scale)
         self._train_bytes, self._train_packets, self._train_lost = np.zeros((3, fabric.n_links))
         self._by_path = wants_paths(plan.estimator)
-        self._interval_s = plan.experiment.health.interval_s
         self._last_s, self._last, self._last_data = 0.0, self.totals(), np.zeros(fabric.n_links)
-        self._trained, self._came = np.zeros(fabric.n_links), model.sim.s.came.copy()
-        self._rates = RateEvidence(fabric.capacity_bps, plan.packet.full_packet_bytes)
-        self._trains = Trains(fabric, plan.packet, self._interval_s)
+        self._waited, self._trained, self._came = *np.zeros((2, fabric.n_links)), model.sim.s.came.copy()
+        self._rates = RateEvidence(fabric.capacity_bps, plan.packet.full_packet_bytes, waited=True)
+        self._trains = Trains(fabric, plan.packet, plan.experiment.health.interval_s)
 
     def measure(self) -> Measurement:
         model, now_s = self._model, self._model.now_s
@@ -36,11 +35,11 @@ class PacketSource:
         arrived = self._trains.arrived(now_s, rates_bps, loss, self)
         totals, before, since_s = self.totals(), self._last, self._last_s
         self._last_s, self._last = now_s, totals
-        new, backlogged = totals.since(before), waiting > 0
-        if len(new.paused_s):
-            backlogged &= new.paused_s == 0  # what is paused may serve less than it could
-        most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
-        stated = self._rates.add(backlogged, np.minimum(8 * new.sent_bytes, most_bits), rates_bps)
+        new, waited = totals.since(before), link["waited_bytes"] - self._waited
+        self._waited = link["waited_bytes"].astype(np.float64)
+        waited_bytes = waited if not len(new.paused_s) else np.where(new.paused_s == 0, waited, 0.0)
+        backlogged = waited_bytes > 0  # what is paused may serve less than it could
+        stated = self._rates.add(backlogged, 8 * waited_bytes, rates_bps)
         data = link["data_bytes"].astype(np.float64)
         self._trains.seen(now_s, data > self._last_data, stated)
         self._last_data = data
@@ -53,7 +52,7 @@ class PacketSource:
             drops=new.drops,
             lost=new.lost,
             queue_bytes=waiting,
-            waited_bytes=np.where(backlogged, new.sent_bytes, 0.0),
+            waited_bytes=waited_bytes,
             service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
             probe_s=np.full(len(backlogged), np.nan),
             up=model.links.up,

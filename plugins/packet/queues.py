@@ -226,6 +226,7 @@ def frees(s: State, at: int, now: int) -> None:
         link["queued"][kind] -= packet["size"]
         if EXTRAS and s.globals[MARKS_LEAVING] and kind == DATA:
             mark(s, i, at, link["queued"][DATA])
+    link["waited_bytes"] += packet["size"]
     transmit(s, i, at, now)
     if link["head"][0] != NONE or (link["head"][1] != NONE and link["paused"] == 0):
         wake(s, at)

@@ -97,13 +97,16 @@ def test_trains_go_when_those_of_the_lab_do(seed: int) -> None:
     assert sent > 10
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
-def test_a_rate_shows_when_it_shows_to_the_meter_of_the_lab(share: float) -> None:
-    """A link of 5.2 Mb/s that serves packets of 4,154 bytes one after the other, sampled every 4 ms there and
-    every 25 ms here."""
-    line, rate = np.array([5.2e6]), np.array([5.2e6 * share])
+@pytest.mark.parametrize(
+    ("line_bps", "share"), [(5.2e6, 0.2), (5.2e6, 0.5), (5.2e6, 1.0), (5e5, 0.6), (2e5, 0.6), (2e5, 0.4)]
+)
+def test_a_rate_shows_when_it_shows_to_the_meter_of_the_lab(line_bps: float, share: float) -> None:
+    """A link that serves packets of 4,154 bytes one after the other, sampled every 4 ms there and every 25 ms
+    here: of 5.2 Mb/s, as long messages have, and so slow that a packet takes longer than samples. There the
+    meter waits for two packets more, as no packet had left before the first."""
+    line, rate = np.array([line_bps]), np.array([line_bps * share])
     each_s = 8 * PACKET / rate[0]
-    t_s = np.arange(0, 2, 0.004)
+    t_s = np.arange(0, 2 if each_s < 0.1 else 4, 0.004)
     left = np.floor(np.maximum(t_s - 0.1, 0) / each_s)
     waiting = np.where(t_s >= 0.1, 10.0, 0.0)
     rows = QueueCounters(*(np.array(values)[:, None] for values in
@@ -119,7 +122,7 @@ def test_a_rate_shows_when_it_shows_to_the_meter_of_the_lab(share: float) -> Non
         we_say.append(ours.rate_bps[0] / line[0])
     for level in (0.9 if share < 1 else 1.01, share * 1.3):
         ends = [0.024 * int(np.argmax(np.array(says) < level)) for says in (lab_says, we_say)]
-        assert abs(ends[0] - ends[1]) <= 0.11, (level, ends)
+        assert abs(ends[0] - ends[1]) <= max(0.11, 2.5 * each_s), (level, ends)
     assert lab_says[-1] == pytest.approx(share, rel=0.03) and we_say[-1] == pytest.approx(share)
 
 

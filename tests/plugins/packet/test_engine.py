@@ -239,6 +239,23 @@ def test_token_buckets_store_nothing_so_short_messages_stay_where_they_end_soone
     assert oracle <= 1.01 * none
 
 
+@pytest.mark.parametrize(("switching", "within_s"), [("token-buckets", 0.5), ("store-and-forward", 1.0)])
+@pytest.mark.parametrize("size", ["64K", "256K"])
+def test_packets_that_waited_tell_of_slow_links_however_short_their_queues(
+    registers: Registers, size: str, switching: str, within_s: float
+) -> None:
+    """A rail at 60 %, messages of one packet and of four: a lab sees it after 0.42 s at 64 KiB, as samples of
+    its queues count packets that waited. A packet waits for one at most there, so few queues stand at the
+    moment of a sample."""
+    engine = {"name": "packet", "switching": switching, "nic": "fifo"}
+    result = run(
+        registers, size=size, iterations=6, engine=engine, faults=["at=iter:2 degrade rail:1 to=60%"]
+    )
+    (fault,) = result.faults
+    assert fault.detected_s is not None and fault.detected_s < within_s
+    assert result.health[-1].elements["rail:1"] == pytest.approx(0.6, abs=0.1)
+
+
 @pytest.mark.parametrize("size", ["64K", "1M"])
 def test_with_the_latency_of_a_lab_its_links_are_token_buckets(registers: Registers, size: str) -> None:
     """Packets from one GPU to the other, over two links and three switches, by the run's clock: the first one
