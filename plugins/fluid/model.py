@@ -53,7 +53,7 @@ class FlowModel:
         self._wanted, self._resumes_s = paths, np.full(len(paths.src), -np.inf)
         self._next_resumes_s = np.inf
         """When the next sender that waits takes its new path."""
-        self._dark, self._dark_until_s = np.zeros(plan.fabric.n_links, bool), np.inf
+        self._dark_until_s = np.full(plan.fabric.n_links, -np.inf)
         self._placed: dict[int, tuple[Schedule, Schedule]] = {}
         schedules = [self.placed(job, job.schedule) for job in plan.jobs]
         self.flows = Flows(plan.fabric, self._state(), schedules, self._reduced, work.simulation)
@@ -165,14 +165,16 @@ class FlowModel:
         self._look_who_stands()
 
     def _wait_for_senders(self, repaired: Bool) -> None:
-        """Links that are back carry nothing before the senders that stand still on them try again."""
-        waiting = np.zeros(len(self._stands_since), bool)
-        waiting[self.paths.path_pair[self.paths.hop_path[repaired[self.paths.links]]]] = True
-        waiting &= np.isfinite(self._stands_since)
-        if waiting.any():
-            silent_s = np.where(waiting, self.now_s - self._stands_since, 0.0)
+        """Links that are back carry nothing before the first sender that stands still on them tries again."""
+        hops = np.flatnonzero(repaired[self.paths.links])
+        pairs = self.paths.path_pair[self.paths.hop_path[hops]]
+        stands = np.isfinite(self._stands_since)
+        if (waiting := stands[pairs]).any():
+            silent_s = np.where(stands, self.now_s - self._stands_since, 0.0)
             tries_s = self.now_s - silent_s + self.senders.tries(silent_s)[0]
-            self._dark, self._dark_until_s = self._dark | repaired, float(tries_s[waiting].max())
+            back, first_s = self.paths.links[hops[waiting]], np.full(len(repaired), np.inf)
+            np.minimum.at(first_s, back, tries_s[pairs[waiting]])
+            self._dark_until_s[back] = first_s[back]
 
     def follow(self, table: RouteTable) -> None:
         """Other routes of the same pairs. Senders on dead paths follow once they have been silent for as long
@@ -192,11 +194,15 @@ class FlowModel:
 
     def _try_again(self) -> None:
         """Senders whose time has come."""
-        if self._dark_until_s <= self.now_s:
-            self._dark, self._dark_until_s = np.zeros(len(self._dark), bool), np.inf
-            self._all_pass = bool(self._passing.all())
+        self._all_pass = bool(self._passing.all()) and not self._dark.any()
         self._go_on()
         self._look_who_stands()
+
+    @property
+    def _dark(self) -> Bool:
+        """(L,): links that are back, but carry nothing yet."""
+        dark: Bool = self._dark_until_s > self.now_s
+        return dark
 
     def _look_who_stands(self) -> None:
         stands = np.zeros(len(self._stands_since), bool)
@@ -237,7 +243,8 @@ class FlowModel:
         until_s = max(until_s, self.now_s)
         if not self._all_pass:
             until_s = min(until_s, self.now_s + STEP_S)
-        until_s = min(until_s, try_s := min(self._dark_until_s, self._next_resumes_s))
+        dark_until_s = float(self._dark_until_s[self._dark].min(initial=np.inf))
+        until_s = min(until_s, try_s := min(dark_until_s, self._next_resumes_s))
         target_s = until_s * self.rate_scale
         with self._work.solving():
             self.flows.advance(target_s * (1 + ROUNDING))

@@ -440,6 +440,23 @@ def test_a_flap_holds_flows_up(registers: Registers) -> None:
     assert flapping[1:] == pytest.approx(healthy[1:], rel=1e-3)
 
 
+def test_a_link_that_is_back_does_not_wait_for_the_slowest_sender(registers: Registers) -> None:
+    """A ring with one cable cut, so that a pair has 11 hops of 150 ms, where its neighbours have one, and a
+    cable of theirs that flaps: the first sender to try again proves that it is back, within two seconds. The
+    pair of 11 hops tries again after 20 s; until then nothing would pass, and pairs of one hop would be given
+    up."""
+    latency_s = 3e-6
+    faults = ["at=iter:1 down link:g0->g11", "at=iter:2 flap link:g11->g10 period=700ms times=3"]
+    result = run(
+        registers, topology={"name": "ring", "nodes": 12, "latency": latency_s}, size="1M", iterations=4,
+        rate_scale=2e-5, timeout="60s", faults=faults,
+    )  # fmt: skip
+    _, cut_s, flapping_s, after_s = times_s(result)
+    assert after_s == pytest.approx(cut_s, rel=0.01)
+    round_trip_s = 2 * 11 * latency_s / 2e-5
+    assert flapping_s - after_s <= 3 * 0.7 + 2 * round_trip_s + 20
+
+
 def test_senders_try_new_paths_after_their_timeout(registers: Registers) -> None:
     """Routes change with the next sample; what was under way has stood still for two round trips of a window
     and 20 ms by then. The smallest window is two packets, by default it is eight."""
