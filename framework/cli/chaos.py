@@ -24,7 +24,7 @@ DEFAULTS: dict[str, object] = {
     "timeout": "60s",
 }
 """Defaults of this command: 8 GPUs, and iterations of half a second, long enough that a fault in the last one
-can be measured."""
+can be measured. Its rates are those of its fabric; another one has the usual ones."""
 
 
 @click.command(
@@ -53,7 +53,8 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
         )
     keys = {**DEFAULTS, **values}
     if "topology" in values:
-        keys = {k: v for k, v in keys.items() if k in values or not k.startswith("topology.")}
+        own = ("topology.", "rate_scale")
+        keys = {key: value for key, value in keys.items() if key in values or not key.startswith(own)}
     plan = load_plan(ctx.params["experiment"], keys, registers(ctx), labels)
     if len(plan.jobs) > 1:
         raise click.BadParameter("chaos knows how a run of one job should end.", ctx=ctx, param_hint="--job")

@@ -32,7 +32,7 @@ from railweave.framework.model.events import (
     RunEvent,
 )
 from railweave.framework.model.findings import Findings
-from railweave.framework.registry import Registers
+from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.figures import Bottleneck, Fidelity
 from railweave.framework.results.result import RunResult, from_document
@@ -118,6 +118,18 @@ def test_the_help_names_the_defaults_of_the_command(
 def test_chaos_takes_no_faults(option: tuple[str, str], registers: Registers) -> None:
     done = CliRunner().invoke(main, ["chaos", *option], obj=registers)
     assert done.exit_code == 2 and "draws its own faults" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "scale"), [((), 2e-5), (("--topology", "ring"), "auto"), (("--rate-scale", "1e-4"), 1e-4)]
+)
+def test_chaos_on_another_fabric_has_the_usual_rates(options: tuple[str, ...], scale: float | str) -> None:
+    """Those of its own fabric would make an iteration of a ring take ten seconds, and one beyond a slow GPU
+    longer than the timeout."""
+    words = ["chaos", "--engine", "fluid", "--runs", "1", "--json", *options]
+    done = CliRunner().invoke(main, words, obj=load_plugins())
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["experiment"]["rate_scale"] == scale
 
 
 def test_what_a_run_would_take_is_the_same_document_in_a_file(call: Call, tmp_path: Path) -> None:
