@@ -321,11 +321,15 @@ class RoutesInUse:
         return float(at[now_s - at < dwell_s].min(initial=np.inf)) + dwell_s
 
     def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
-        """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`."""
-        changes = (score_changes(self.fabric, before, now) or link_changes(self.fabric, before, now)).items()
-        order = sorted(changes, key=lambda item: -abs(item[1][1] - item[1][0]))
-        moves = ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
-        return moves
+        """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`. Of
+        links, those that moved by two steps more than their switch."""
+        of_element = np.append(np.abs(now.element_score - before.element_score), 0.0)  # last: of no switch
+        beyond = np.abs(now.link_score - before.link_score) - of_element[self.fabric.link_element]
+        own = beyond >= 2 * self.options.step - EQUAL_WITHIN
+        named = score_changes(self.fabric, before, now) | link_changes(self.fabric, before, now, own)
+        changes = named or link_changes(self.fabric, before, now)
+        order = sorted(changes.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
+        return ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
 
     def _why_now(self, prospects: Prospects) -> str:
         """Why routes change although no score has since they last did."""
