@@ -1,7 +1,7 @@
 """Which of several arrangements of the routes the traffic had better take: what is under way, the router's
 answer, or its answer as if slow links were down."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ are published in steps of a hundredth, which is a twentieth of a score of 0.2.""
 CUT_MARGIN = 1.01
 """The same, where what is left is cut: a slow link must never be worse than one that is down, and scores come
 down to what they are step by step."""
+Gained = Callable[[Float, Float], float]
+"""How many times sooner jobs end: before (J,), after (J,)."""
 HARMLESS = 1.03
 """No job may end later by more than this because another one gains."""
 
@@ -91,29 +93,36 @@ def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospec
     of it says enough: links of many scores share no symmetry, so it is dear to simulate, and which offer is
     best does not depend on it.
     """
-    at_least = [(offer, forecast.least(offer.arrangement.blocks, prospects)) for offer in offers]
+    choices = list(offers)
     base_s, bound = forecast.least(base.blocks, prospects), True
-    if at_least and len(base_s) > 1:
+    if choices and len(base_s) > 1:
         base_s, bound = forecast.seconds(base.blocks, prospects), False
-    promised = [gain(base_s, least_s) / offer.factor for offer, least_s in at_least]
+    least_s = (forecast.least(offer.arrangement.blocks, prospects) for offer in choices)
+    promised = [_most(base_s, ends_s) / offer.factor for offer, ends_s in zip(choices, least_s, strict=True)]
     paying, most = dict[int, float](), 1.0
     for number in np.argsort(promised, kind="stable")[::-1].tolist():
-        offer, ends_s = at_least[number]
-        for simulated in (False, True):
-            if simulated:
-                ends_s = forecast.seconds(offer.arrangement.blocks, prospects)
-            pays = _pays(base_s, ends_s, offer.factor)
+        offer = choices[number]
+        for seconds, gained in ((forecast.least, _most), (forecast.seconds, gain)):
+            ends_s = seconds(offer.arrangement.blocks, prospects)
+            pays = _pays(base_s, ends_s, gained) / offer.factor
             if bound and not paying and pays < most:
                 base_s, bound = forecast.seconds(base.blocks, prospects), False
-                pays = _pays(base_s, ends_s, offer.factor)
+                pays = _pays(base_s, ends_s, gained) / offer.factor
             if pays < most * (1 - SAME_TIME):
                 break
         else:
             paying[number], most = pays, max(most, pays)
     equal = [number for number, pays in paying.items() if pays >= most * (1 - SAME_TIME)]
-    return at_least[min(equal)][0].arrangement if equal else base
+    return choices[min(equal)].arrangement if equal else base
 
 
-def _pays(base_s: Float, ends_s: Float, factor: float) -> float:
-    """How many times more is gained than must be; 0 where a job is harmed."""
-    return 0.0 if (ends_s > HARMLESS * base_s).any() else gain(base_s, ends_s) / factor
+def _pays(base_s: Float, ends_s: Float, gained: Gained) -> float:
+    """What is gained; 0 where a job is harmed."""
+    return 0.0 if (ends_s > HARMLESS * base_s).any() else gained(base_s, ends_s)
+
+
+def _most(before_s: Float, least_s: Float) -> float:
+    """What may be gained, if jobs end no sooner than that: no more than by the job that gains most, as
+    those that gain nothing do not count."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(np.where(before_s == least_s, 1.0, before_s / least_s).max(initial=0.0))
