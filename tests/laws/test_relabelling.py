@@ -47,8 +47,8 @@ def drawn(drawing: Drawing) -> Case | None:
     traffic["size"] = -(-traffic["size"] // each) * each
     relabelling = some_relabelling(draw, fabric, router, traffic["collective"]["name"])
     element = some_element(draw, fabric)
-    if relabelling is None or element.startswith("ocs"):
-        return None
+    if relabelling is None or element.startswith("ocs") or "#" in element:
+        return None  # which of several wavelengths a pair has is by the lowest id
     document = {"topology": topology, "router": router, **traffic, "iterations": ITERATIONS}
     if hashes(router) or chance(draw, 0.4):
         document |= QUIET
