@@ -92,7 +92,7 @@ def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     for number, one in enumerate(alone):
         pairs = zip(together.seconds(number), one.seconds(), strict=True)
         for i, (beside, by_itself) in enumerate(pairs):
-            if abs(beside / by_itself - 1) > WITHIN:
+            if abs(beside - by_itself) > WITHIN * by_itself:
                 return f"iteration {i} of job {number} takes 1 + {beside / by_itself - 1:.3g} times as alone"
     return None
 

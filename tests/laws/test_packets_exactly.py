@@ -256,7 +256,7 @@ def judge_repetition(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     first, again, other = ([*outcome.seconds(), *counts(outcome)] for outcome in outcomes)
     if first != again:
         return "equal seeds give other times or counts"
-    if outcomes[0].findings is None or draws(outcomes[0]):
+    if outcomes[0].findings is None or any(draws(outcome) for outcome in outcomes if outcome.findings):
         return None
     return None if first == other else "nothing is drawn, and another seed gives other times or counts"
 
