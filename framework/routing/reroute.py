@@ -33,7 +33,7 @@ from railweave.framework.routing.demand import JobDemand
 from railweave.framework.routing.forecast import Forecast, Prospects
 from railweave.framework.routing.router_calls import ask, placed, wants_demand
 from railweave.framework.routing.table_checks import check_batch, pair_name
-from railweave.framework.routing.views import views
+from railweave.framework.routing.views import answered, views
 
 Pairs = tuple[Int64, Int64]
 """(src, dst) of the pairs in use, (P,) each."""
@@ -119,7 +119,10 @@ class RoutesInUse:
         what to expect, if that is more than `health`."""
         if not self.asks(health, now_s):
             return None
-        self._prospects = prospects or ((1.0, health),)
+        published, how = health, self.options.aggregate
+        health = answered(self.fabric, published, how)
+        self._prospects = [(share, answered(self.fabric, state, how)) for share, state in prospects]
+        self._prospects = self._prospects or [(1.0, health)]
         rested = self._rested(health, now_s)
         new = self._answer(health)
         if self._whole:
@@ -127,11 +130,11 @@ class RoutesInUse:
         else:
             chosen = self._pair_by_pair(new, health, rested)
         weighed = _weighed(self._blocks, chosen.blocks, chosen.moved)
-        self._routed = health
+        self._routed = published
         if not (weighed.any() or chosen.moves):
             self._again_s = self._next_rested_s(now_s)
             return None
-        why = self._why(self._based_on, health) or self._why_now(prospects)
+        why = self._why(self._based_on, published) or self._why_now(prospects)
         self._carries_anew = self._obsolete = False
         broken = [broken_pairs(block, health) for block in self._blocks]
         for block, leaves, expected in zip(chosen.blocks, chosen.moved, self._expected, strict=True):
@@ -141,7 +144,7 @@ class RoutesInUse:
             # keep pairs on a slow detour for good
             forced = lost | (self._whole and any(pairs.any() for pairs in broken))
             changed_at[leaves] = np.where(forced[leaves], -np.inf, now_s)
-        self._blocks, self._based_on = chosen.blocks, health
+        self._blocks, self._based_on = chosen.blocks, published
         self._again_s = self._next_rested_s(now_s)
         # By change, not by snapshot: one may be acted on twice, before and after a dwell time.
         self.version += 1
@@ -194,7 +197,7 @@ class RoutesInUse:
             for view in self._well(health):
                 yield from offered(view, TIME_MARGIN)
             for view in self._cut(health, forecast, [arrangement for arrangement, _ in tried]):
-                yield from offered(view, _margin(view, health))
+                yield from offered(view, CUT_MARGIN)
 
         def at_rest(offer: Offer) -> bool:
             moved = zip(offer.arrangement.moved, rested, strict=True)
@@ -292,7 +295,7 @@ class RoutesInUse:
                 some = ([a & b for a, b in zip(pairs, cross, strict=True)] for cross in crossing)
                 for may in (*some, pairs):
                     if (arrangement := start.with_more(old, table, may)) is not start:
-                        yield Offer(arrangement, max(least, _margin(view, health)))
+                        yield Offer(arrangement, max(least, CUT_MARGIN))
 
     def _reachable(self, view: HealthSnapshot, free: Sequence[Bool]) -> tuple[list[PathBatch], list[Bool]]:
         """The router's paths by a view, and which of the free pairs have one."""
@@ -340,13 +343,6 @@ class RoutesInUse:
         if self.router.damped and self.options.dwell_s > 0:
             return "earlier scores, after the dwell time"
         return "the router's answer, with the scores as before"
-
-
-def _margin(view: HealthSnapshot, health: HealthSnapshot) -> float:
-    """How many times sooner the demand must end with what a view cuts: with links whose other direction is
-    down as soon, since no answer comes back over them, so that windows stay closed, which flows have not."""
-    cut = np.flatnonzero(view.down & ~health.down)
-    return 1.0 if health.down[cut ^ 1].all() else CUT_MARGIN
 
 
 def _weighed(old: Sequence[PathBatch], new: Sequence[PathBatch], moved: Sequence[Bool]) -> Bool:

@@ -12,22 +12,28 @@ from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN
 
 
+def answered(fabric: Fabric, health: HealthSnapshot, how: Aggregate) -> HealthSnapshot:
+    """The snapshot with cables down in both directions that are in one: no acknowledgement comes back over
+    the path of a packet, so its sender stands still once its window is full, and fails."""
+    silent = health.down[np.arange(fabric.n_links) ^ 1] & ~health.down
+    return rescored(fabric, health, np.where(silent, 0.0, health.link_score), how) if silent.any() else health
+
+
 def views(
     fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate, busy_s: Sequence[Float]
 ) -> list[HealthSnapshot]:
     """The snapshot with slow links down: what holds a demand up longest, twice as much, four times and so on,
-    and all; each as links and as cables, in both directions; and with cables down that are in one direction;
-    as many of these as differ. `busy_s`: for how long each link (n_links,) would be busy
-    with the demand at its full rate, in every arrangement that matters; none where no demand crosses such a
-    link.
+    and all; each as links and as cables, in both directions; as many of these as differ. `busy_s`: for how
+    long each link (n_links,) would be busy with the demand at its full rate, in every arrangement that
+    matters; none where no demand crosses such a link.
     """
     slow, reverse = slow_links(health, step), np.arange(fabric.n_links) ^ 1
-    busy_s = [of_one for of_one in busy_s if of_one[slow | health.down[reverse]].any()]
+    busy_s = [of_one for of_one in busy_s if of_one[slow].any()]
     if not busy_s:
         return []
     sets = [links for of_one in busy_s for links in _tightest(fabric, health.link_score, slow, step, of_one)]
     chosen: list[Bool] = []
-    for links in (*sets, slow, health.down):
+    for links in (*sets, slow):
         for down in (links & ~health.down, (links | links[reverse]) & ~health.down):
             if down.any() and not any(np.array_equal(down, other) for other in chosen):
                 chosen.append(down)

@@ -57,5 +57,7 @@ class FaultyLinks:
 
     @property
     def passing(self) -> Bool:
-        """(L,): links over which some packets get."""
-        return self.up & (self.through > 0)
+        """(L,): links over which some packets get, and answers over the other direction of the cable."""
+        through: Bool = self.up & (self.through > 0)
+        passing: Bool = through & through[np.arange(len(through)) ^ 1]
+        return passing

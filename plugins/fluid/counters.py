@@ -28,7 +28,7 @@ class Counters:
             self._lost += (new + again) * loss / self._packet_bits
         self._carried_bits = carried_bits
 
-    def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:
+    def add(self, packets: Float, packet_bytes: Float | float, loss: Float) -> None:
         """Of trains, and of senders that try a path: packets (L,) of `packet_bytes` each."""
         self._train_bits += 8 * packets * packet_bytes
         self._more_packets += packets

@@ -138,18 +138,24 @@ class FlowModel:
         return self.counted().data_bytes()
 
     def _count_unheard(self) -> None:
-        """The packets with which silent senders try a path on which nothing arrives: the first one, and one
-        each time. They are lost at its first link that loses every packet."""
+        """The packets with which silent senders try a path on which nothing arrives, or no answer comes back:
+        the first one, and one each time. They, or their acknowledgements, are lost at the first link that
+        loses every packet."""
         stands = np.isfinite(self._stands_since)
         silent_s = np.where(stands, self.now_s - self._stands_since, 0.0)
         tried = np.where(stands, 1.0 + self.senders.tries(silent_s)[1], 0.0)
         new, self._tried = np.maximum(tried - self._tried, 0.0), tried
         if new.any():
-            paths, lost = self.paths, np.zeros(len(self.links.loss))
-            black = np.flatnonzero((self.links.loss[paths.links] == 1) & self.links.up[paths.links])
-            path, first = np.unique(paths.hop_path[black], return_index=True)
-            np.add.at(lost, paths.links[black[first]], new[paths.path_pair[path]])
+            paths, black = self.paths, (self.links.loss == 1) & self.links.up
+            lost, unanswered = np.zeros((2, len(black)))
+            hops = np.flatnonzero(black[paths.links])
+            path, first = np.unique(paths.hop_path[hops], return_index=True)
+            np.add.at(lost, paths.links[hops[first]], new[paths.path_pair[path]])
+            hops = np.flatnonzero(black[paths.links ^ 1] & ~np.isin(paths.hop_path, path))[::-1]
+            path, first = np.unique(paths.hop_path[hops], return_index=True)
+            np.add.at(unanswered, paths.links[hops[first]] ^ 1, new[paths.path_pair[path]])
             self._counters.add(lost, self._counters.packet_bytes, self.links.loss)
+            self._counters.add(unanswered, self.plan.packet.acknowledgement_bytes, self.links.loss)
 
     def inject(self, fault: ResolvedFault) -> None:
         """What a fault does to links and switches."""

@@ -32,7 +32,6 @@ from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.equal_cost import ShortestPaths
 from railweave.framework.routing.forecast import Forecast, gain
 from railweave.framework.routing.reroute import RoutesInUse
-from railweave.framework.routing.views import views
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import NetworkState
 from railweave.plugins.ecmp.router import Ecmp
@@ -459,14 +458,18 @@ def test_one_simulation_decides_to_leave_a_rail_of_which_every_link_has_a_score_
     assert not set(np.flatnonzero(mine)) & set(simulated[0].links.tolist())
 
 
-def test_a_cable_of_which_one_direction_is_down_is_offered_as_cut() -> None:
-    """And it alone: nothing is slow."""
+def test_a_cable_of_which_one_direction_is_down_is_left_in_both() -> None:
+    """No answer comes back over it. g1 sends to g0 on a ring of four: the other way round, though the link
+    g1->g0 is well, and at any price in time."""
     fabric = torus(4)
-    busy_s = np.ones(fabric.n_links)
-    (view,) = views(fabric, slow_link(fabric, "g0", "g1", 0.0), 0.05, "mean", [busy_s])
-    assert np.flatnonzero(view.down).tolist() == sorted(
-        link_between(fabric, *ends) for ends in ((0, 1), (1, 0))
-    )
+    demand = JobDemand([messages(fabric, [(1, 0)], 1 << 20)], PACKET)
+    routes = RoutesInUse(fabric, Shortest(), OPTIONS, demand=demand)
+    health = slow_link(fabric, "g0", "g1", 0.0)
+    cable = {link_between(fabric, *ends) for ends in ((0, 1), (1, 0))}
+    assert health.down.sum() == 1
+    change = routes.react(health, now_s=1.0)
+    assert change is not None and not cable & set(change.paths.links.tolist())
+    assert not routes.asks(health, now_s=1.1)
 
 
 @pytest.mark.parametrize("others, first_share", [([], 0.7 / 1.7), ([(3, 2)], 0.5)])

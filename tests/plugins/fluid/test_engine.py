@@ -487,6 +487,19 @@ def test_a_link_that_loses_every_packet_holds_flows_as_one_that_is_down(
         run(registers, **keys, faults=[f"at=iter:1 {fault}"])
 
 
+def test_senders_stand_still_where_no_answer_comes_back(registers: Registers) -> None:
+    """All that g0.0 sends arrives, but every acknowledgement is lost, so it goes over the other rail, as it
+    does where both directions lose every packet; without feedback the run fails."""
+    keys: dict[str, Any] = {"domains": 2, "rails": 2, "collective": "ring-all-reduce", "iterations": 4}
+    one_way, both = "loss link:r0->g0.0 rate=100%", "loss nic:0.0 rate=100%"
+    answers, all_lost = (
+        times_s(run(registers, **keys, faults=[f"at=iter:1 {fault}"]))[-1] for fault in (one_way, both)
+    )
+    assert answers == pytest.approx(all_lost, rel=0.01)
+    with pytest.raises(TransportError, match=r"stood still for 4\.5 s"):
+        run(registers, **keys, faults=[f"at=iter:1 {one_way}"], feedback=False)
+
+
 def test_a_fabric_cut_in_two_names_the_ranks(registers: Registers) -> None:
     with pytest.raises(TransportError, match=r"failed at g1\.0: .* pairs, such as .* stood still for 4\.5 s"):
         run(registers, domains=3, rails=1, faults=["at=iter:1 down gpu:1.0"])
