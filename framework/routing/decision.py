@@ -123,6 +123,6 @@ def _pays(base_s: Float, ends_s: Float, gained: Gained) -> float:
 
 def _most(before_s: Float, least_s: Float) -> float:
     """What may be gained, if jobs end no sooner than that: no more than by the job that gains most, as
-    those that gain nothing do not count."""
+    jobs that gain nothing do not count."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return float(np.where(before_s == least_s, 1.0, before_s / least_s).max(initial=0.0))

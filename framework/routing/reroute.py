@@ -324,8 +324,8 @@ class RoutesInUse:
         return float(at[now_s - at < dwell_s].min(initial=np.inf)) + dwell_s
 
     def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
-        """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`. Of
-        links, those that moved by two steps more than their switch."""
+        """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`. Links
+        are named where they moved by two steps more than their switch."""
         of_element = np.append(np.abs(now.element_score - before.element_score), 0.0)  # last: of no switch
         beyond = np.abs(now.link_score - before.link_score) - of_element[self.fabric.link_element]
         own = beyond >= 2 * self.options.step - EQUAL_WITHIN

@@ -24,4 +24,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ranges = [range(number, number + 1)]
     blocks = [Block(law, option("--laws-seed"), numbers, option("--laws-router")) for numbers in ranges]
     names = [f"{numbers.start}-{numbers.stop - 1}" for numbers in ranges]
-    metafunc.parametrize("block", blocks, ids=names)
+    marks = [pytest.mark.timeout(0)] if total > IN_ALL else []  # two draws of a campaign may take minutes
+    metafunc.parametrize("block", [pytest.param(block, marks=marks) for block in blocks], ids=names)

@@ -180,7 +180,7 @@ def test_what_was_left_at_a_bad_moment_is_taken_again_though_it_is_still_slow(
 
 
 def test_what_the_demand_refused_is_asked_again_for_another_demand() -> None:
-    """A hierarchical all-reduce stays on a rail at 0.5; pairs of which nothing is known leave it."""
+    """A hierarchical all-reduce stays on a rail at 0.5; without a demand its pairs leave it."""
     fabric = rail_only(4, 4)
     demand = hierarchical(fabric)
     pairs = np.divmod(demand.pairs(16), 16)
