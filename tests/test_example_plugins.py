@@ -50,7 +50,9 @@ def test_they_read_like_their_pseudo_code() -> None:
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "valiant"])
 def test_they_pass_the_check(name: str, registers: Registers) -> None:
-    report = check_plugin("router", name, registers, scale=False)
+    """But on the twisted torus, of 128 GPUs: paths by plain Python take it minutes there."""
+    fabrics = ("rail-only", "rail-optimised", "ring", "torus", "fat-tree", "clos")
+    report = check_plugin("router", name, registers, scale=False, fabrics=fabrics)
     assert report.passed, report.text()
 
 

@@ -18,11 +18,12 @@ from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import pair_chunks
 from railweave.framework.routing.table_checks import check_batch, check_table
 
-EACH = 400_000
-"""Pairs times failures up to which every failure of a fabric is checked; of larger ones some of each kind."""
+ASKED = 25_000
+"""Pairs times failures of a kind that are checked on a fabric: on small ones every failure, on larger ones
+some."""
 
 FEW = 4
-"""Failures of each kind that are checked then."""
+"""Failures of a kind that are checked at least."""
 
 MOST_ASKED = 20_000
 """Pairs at most that are tried one by one to find the first wrong one."""
@@ -64,9 +65,9 @@ def _published(fabric: Fabric, raw: Float, up: Bool) -> HealthSnapshot:
 
 
 def _some(fabric: Fabric, ids: Int64) -> list[int]:
-    if len(ids) and fabric.n_gpus * (fabric.n_gpus - 1) * fabric.n_links > EACH:
-        ids = ids[np.unique(np.linspace(0, len(ids) - 1, FEW).astype(int))]
-    return list(map(int, ids))
+    most = max(FEW, ASKED // (fabric.n_gpus * (fabric.n_gpus - 1)))
+    spread = np.linspace(0, len(ids) - 1, min(len(ids), most)).astype(int)
+    return list(map(int, ids[spread]))
 
 
 def check_paths(fabric: Fabric, table: RouteTable, health: HealthSnapshot) -> Int64:
