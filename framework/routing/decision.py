@@ -89,9 +89,9 @@ def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospec
     """The offer that pays most, or `base`. Of equal ones the first.
 
     Branch and bound: offers are simulated in the order of what a bound of their time promises, and none that
-    promises less than another one pays. One job's time on what it may leave need not be known where a bound
-    of it says enough: links of many scores share no symmetry, so it is dear to simulate, and which offer is
-    best does not depend on it.
+    promises less than another one pays, or no more than an equal one before it. One job's time on what it may
+    leave need not be known where a bound of it says enough: links of many scores share no symmetry, so it is
+    dear to simulate, and which offer is best does not depend on it.
     """
     choices = list(offers)
     base_s, bound = forecast.least(base.blocks, prospects), True
@@ -99,8 +99,8 @@ def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospec
         base_s, bound = forecast.seconds(base.blocks, prospects), False
     least_s = (forecast.least(offer.arrangement.blocks, prospects) for offer in choices)
     promised = [_most(base_s, ends_s) / offer.factor for offer, ends_s in zip(choices, least_s, strict=True)]
-    paying, most = dict[int, float](), 1.0
-    for number in np.argsort(promised, kind="stable")[::-1].tolist():
+    paying, most, first = dict[int, float](), 1.0, len(choices)
+    for number in np.argsort([-promises for promises in promised], kind="stable").tolist():
         offer = choices[number]
         for seconds, gained in ((forecast.least, _most), (forecast.seconds, gain)):
             ends_s = seconds(offer.arrangement.blocks, prospects)
@@ -108,12 +108,12 @@ def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospec
             if bound and not paying and pays < most:
                 base_s, bound = forecast.seconds(base.blocks, prospects), False
                 pays = _pays(base_s, ends_s, gained) / offer.factor
-            if pays < most * (1 - SAME_TIME):
+            if pays < (most * (1 - SAME_TIME) if number < first else most / (1 - SAME_TIME)):
                 break
         else:
             paying[number], most = pays, max(most, pays)
-    equal = [number for number, pays in paying.items() if pays >= most * (1 - SAME_TIME)]
-    return choices[min(equal)].arrangement if equal else base
+            first = min(other for other, gains in paying.items() if gains >= most * (1 - SAME_TIME))
+    return choices[first].arrangement if paying else base
 
 
 def _pays(base_s: Float, ends_s: Float, gained: Gained) -> float:

@@ -1,6 +1,7 @@
 """What the jobs of a run send: pairs, and what they send at once."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from railweave.framework.model import Demand, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64, spread
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import distinct
+from railweave.framework.solver.chains import Chains
 
 StatesSenders = Callable[[PathBatch], Senders | None]
 """How the senders of the pairs of some paths wait, in declared seconds; None: as `fluid` has it."""
@@ -23,6 +25,11 @@ class JobDemand:
     ) -> None:
         self.schedules, self.packet, self._senders = tuple(schedules), packet, senders
         self._phases: list[Bursts] | None = None
+
+    @cached_property
+    def chains(self) -> list[Chains | None]:
+        """Of each schedule, what waits for what."""
+        return [Chains.of(schedule) for schedule in self.schedules]
 
     def sent(self, n_gpus: int) -> Demand:
         """What all of them send in an iteration, for routers that ask."""

@@ -13,7 +13,8 @@ from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import join, take
 from railweave.framework.routing.demand import JobDemand
-from railweave.framework.solver.prediction import iteration_seconds, least_seconds, loads
+from railweave.framework.solver.chains import bound_seconds
+from railweave.framework.solver.prediction import iteration_seconds, loads
 from railweave.framework.solver.quotient import NetworkState
 
 SAME_TIME = 2e-3
@@ -68,7 +69,12 @@ class Forecast:
 
     def least(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): a bound that no iteration is faster than, at a small part of the cost."""
-        return self._mean_once(least_seconds, blocks, prospects)
+        return self._mean_once(self._bound, blocks, prospects)
+
+    def _bound(
+        self, schedules: Sequence[Schedule], fabric: Fabric, state: NetworkState, packet: PacketFormat
+    ) -> Float:
+        return bound_seconds(schedules, fabric, state, packet, self._demand.chains)
 
     def _mean_once(self, seconds: Seconds, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         if self._known[0] is not prospects:
@@ -89,7 +95,7 @@ class Forecast:
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
         for share, health in prospects:
-            states = self._states(paths, health, waiting=seconds is not least_seconds)
+            states = self._states(paths, health, waiting=seconds != self._bound)
             taken_s = (
                 chance * seconds(demand.schedules, self._fabric, state, demand.packet)
                 for chance, state in states

@@ -68,6 +68,13 @@ def test_only_what_promises_more_than_the_best_pays_is_simulated() -> None:
     assert times.simulated == [11]
 
 
+def test_behind_an_offer_that_ends_as_its_bound_says_no_equal_one_is_simulated() -> None:
+    times = KnownTimes(1, [([10.0], 0.9, 1.0), *([([5.0], 1.0, 1.01)] * 10)])
+    offers = [Offer(arrangement(number), 1.01) for number in range(1, 11)]
+    assert cast(Any, best(arrangement(0), offers, cast(Forecast, times), ()).blocks) == [1]
+    assert times.simulated == [1]
+
+
 def test_of_equal_offers_the_first_is_taken() -> None:
     times = KnownTimes(1, [([10.0], 0.5, 1.0), *([([5.0], 0.9, 1.01)] * 3)])
     offers = [Offer(arrangement(number), 1.01) for number in range(1, 4)]

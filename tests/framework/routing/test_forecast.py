@@ -32,7 +32,8 @@ from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.equal_cost import ShortestPaths
 from railweave.framework.routing.forecast import Forecast, gain
 from railweave.framework.routing.reroute import RoutesInUse
-from railweave.framework.solver.prediction import iteration_seconds, least_seconds
+from railweave.framework.solver.chains import bound_seconds
+from railweave.framework.solver.prediction import iteration_seconds
 from railweave.framework.solver.quotient import NetworkState
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore
@@ -421,11 +422,11 @@ def test_forecasts_take_pairs_in_any_order_and_compute_an_answer_once(
     backwards = [take(paths, rows) for rows in np.array_split(np.arange(len(paths.src))[::-1], 2)]
     prospects = [(1.0, health)]
 
-    def counted(schedules: Any, of: Fabric, state: NetworkState, packet: PacketFormat) -> Float:
+    def counted(schedules: Any, of: Fabric, state: NetworkState, packet: PacketFormat, chains: Any) -> Float:
         looked_at.append(state.paths)
-        return least_seconds(schedules, of, state, packet)
+        return bound_seconds(schedules, of, state, packet, chains)
 
-    monkeypatch.setattr(forecasts, "least_seconds", counted)
+    monkeypatch.setattr(forecasts, "bound_seconds", counted)
     forecast = Forecast(fabric, demand_of, backwards)
     bound = forecast.least(backwards, prospects)
     assert forecast.least([take(one, np.arange(len(one.src))) for one in backwards], prospects) == bound
