@@ -14,9 +14,9 @@ from railweave.framework.solver.network import Network
 from railweave.framework.solver.prediction import least_seconds
 from railweave.framework.solver.quotient import NetworkState, network_of
 
-MOST_STEPS = 5_000
-"""Steps of a schedule that are followed, at most: some 2 ms an arrangement. Larger schedules mostly have a
-symmetry with which simulating them takes no longer."""
+MOST_WAITS = 100_000
+"""Steps of a schedule and what they wait for, at most: some 5 ms an arrangement. Larger schedules mostly have
+a symmetry with which simulating them takes no longer."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,7 +40,10 @@ class Chains(ArrayNoun):
     @classmethod
     def of(cls, schedule: Schedule) -> "Chains | None":
         """None where following them would take too long."""
-        if schedule.repeat.sum() > MOST_STEPS:
+        repeat = schedule.repeat.astype(np.int64)
+        of_entry = np.repeat(np.arange(schedule.n_entries), np.diff(schedule.after_start))
+        waits_for = np.bincount(of_entry, repeat[schedule.after], schedule.n_entries)
+        if repeat @ (waits_for + np.diff(schedule.chained_start) + 1) > MOST_WAITS:
             return None
         steps = expanded(schedule, np.ones(schedule.n_entries, bool))
         n, before, count = steps.n_entries, steps.after, np.diff(steps.after_start)

@@ -120,8 +120,10 @@ def test_of_several_jobs_each_has_its_own_bound() -> None:
     assert np.isinf(bound_and_time(fabric, schedules, cut)[0]).all()
 
 
-def test_what_would_take_long_is_not_followed() -> None:
-    fabric = rw.topology("ring", nodes=256)
+@pytest.mark.parametrize("nodes", [64, 256])
+def test_what_would_take_long_is_not_followed(nodes: int) -> None:
+    """Half of the steps each wait for all n - 1 of another rank: n x (n - 1)^2, and 254,016 for 64."""
+    fabric = rw.topology("ring", nodes=nodes)
     schedule = planned(fabric, "ring-all-reduce", {})
     state = state_of(fabric, "shortest", schedule, np.ones(fabric.n_links))
     assert Chains.of(schedule) is None
