@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, spread
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, distinct, spread
 from railweave.framework.model.expansion import expanded
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.network import Network
@@ -21,7 +21,7 @@ a symmetry with which simulating them takes no longer."""
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Chains(ArrayNoun):
-    """What waits for what in a schedule, each repetition by itself: N steps in waves, each of which waits for
+    """What waits for what in a schedule, each repetition by itself: N steps in waves. A step waits for
     steps of earlier waves alone.
 
     `is_transfer`, `src`, `dst`, `size`, `seconds` (N,) as of the entries of a schedule. `wave` (W+1,): where
@@ -54,7 +54,7 @@ class Chains(ArrayNoun):
             waves.append(ready)
             after = later[follows[spread(start[ready], np.diff(start)[ready])]]
             np.subtract.at(waits, after, 1)
-            ready = np.unique(after[waits[after] == 0])
+            ready = distinct(after[waits[after] == 0])
         order, place = np.concatenate([np.empty(0, np.int64), *waves]), np.empty(n, np.int64)
         place[order] = np.arange(n)
         return cls(
@@ -114,11 +114,8 @@ def bound_seconds(
 
 def _bound_s(steps: Chains, network: Network, sends: Int64, pair: Int64, packet: PacketFormat) -> float:
     """As `bound_seconds`, of one job, whose steps `sends` use these pairs."""
-    n_pairs, n_links, of_hop = (
-        network.n_pairs,
-        network.n_links,
-        np.repeat(np.arange(network.n_pairs), network.hops),
-    )
+    n_pairs, n_links = network.n_pairs, network.n_links
+    of_hop = np.repeat(np.arange(n_pairs), network.hops)
     link_s, bit_s = np.zeros(n_links), np.zeros(n_pairs)
     np.divide(1.0, network.capacity_bps, out=link_s, where=network.capacity_bps > 0)
     np.maximum.at(bit_s, of_hop, network.use * link_s[network.link])
@@ -131,8 +128,7 @@ def _bound_s(steps: Chains, network: Network, sends: Int64, pair: Int64, packet:
     for of_pair, of_link, times_s in zip(least_s, around_s, (begins_s, goes_on_s), strict=True):
         np.minimum.at(of_pair, pair, times_s[sends])
         np.minimum.at(of_link, network.link, of_pair[of_hop])
-    busy_s = (
-        np.bincount(network.link, network.use * np.bincount(pair, bits, n_pairs)[of_hop], n_links) * link_s
-    )
+    sent_bits = np.bincount(pair, bits, n_pairs)
+    busy_s = np.bincount(network.link, network.use * sent_bits[of_hop], n_links) * link_s
     by_link = np.where(busy_s > 0, around_s.sum(axis=0) + busy_s, 0.0)
     return float(max((begins_s + takes_s + goes_on_s).max(), by_link.max(initial=0.0)))

@@ -31,8 +31,10 @@ COLLECTIVES: tuple[tuple[str, dict[str, object]], ...] = (
     ("ring-all-reduce", {}),
     ("broadcast", {}),
     ("all-to-all", {}),
+    ("arrivals", {}),
+    ("ptdp", {}),
 )
-WITH_DOMAINS = ("all-reduce", "pipelined-all-reduce", "all-to-all")
+WITH_DOMAINS = ("all-reduce", "pipelined-all-reduce", "all-to-all", "ptdp")
 CASES = [
     (*fabric, *collective)
     for fabric in FABRICS
@@ -47,7 +49,8 @@ def made(kind: str, name: str, options: dict[str, object]):  # type: ignore[no-u
 
 
 def planned(fabric: Fabric, name: str, options: dict[str, object], size: int = 1 << 18) -> Schedule:
-    schedule: Schedule = made("collective", name, options).schedule(
+    kind = "workload" if name in REGISTERS["workload"] else "collective"
+    schedule: Schedule = made(kind, name, options).schedule(
         fabric, range(fabric.n_gpus), size, "float32", "sum"
     )
     return schedule
