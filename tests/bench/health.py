@@ -56,7 +56,10 @@ LAST = 10
 COMPARED = {"no-feedback": 3, "oracle": 6}
 COMPARED_LONG = {"no-feedback": 1, "oracle": 2}
 """Iterations in runs for comparison, which are alike and all have the fault; with the truth the first of them
-does not count, as new rules come while it is under way."""
+does not count, as new rules come while it is under way. With faults of UNLIKE they are not alike, and these
+runs are as long as those with feedback."""
+UNLIKE = ("loss", "corrupt", "flap")
+"""What meets each iteration anew, by chance or at another moment."""
 RESTORED, RESTORED_OF = 9, 14
 """The iteration before which a fault is undone, and how many there are then."""
 
@@ -193,7 +196,7 @@ def held(row: Row, plan: Plan, labs: list[Findings]) -> Row:
 def _keys(case: Case, mode: str = "feedback") -> dict[str, object]:
     """The experiment of a case."""
     first, iterations = _first(case, mode), case.iterations
-    if mode != "feedback":
+    if _short(case, mode):
         after = COMPARED_LONG if case.size in LONG else COMPARED
         iterations = min(iterations, after[mode])
     keys = {"size": case.size, "router": case.router, "iterations": iterations}
@@ -208,9 +211,14 @@ def _keys(case: Case, mode: str = "feedback") -> dict[str, object]:
     }
 
 
+def _short(case: Case, mode: str) -> bool:
+    """Whether a run has only the iterations that a comparison takes."""
+    return mode != "feedback" and not case.fault.startswith(UNLIKE)
+
+
 def _first(case: Case, mode: str) -> int:
     """Iterations before the fault."""
-    if mode != "feedback":
+    if _short(case, mode):
         return 0
     return 1 if case.size in LONG else HEALTHY_FIRST
 
