@@ -66,7 +66,7 @@ class LossDetection(ABC):
         self.timing.probes = 0
         self.lost: dict[int, PathState] = {}
         self._newest, self._newest_sent_at = self.transmissions, 0.0
-        self._echoed = 0
+        self._echoed = self._probe = 0
         self._repeated: dict[int, tuple[float, int, PathState, bool]] = {}
         self._suspect_at = _NEVER
         self.progress_at = self._active_at = 0.0
@@ -111,7 +111,8 @@ class LossDetection(ABC):
             self.make_room(under_way - len(self.outstanding))
         if duplicates != self._duplicates:
             self._duplicates = duplicates
-            self.timing.spurious()
+            if echo != self._probe:  # nothing overtook what a probe asked for: its answer was lost or late
+                self.timing.spurious()
         if echo != self._echoed:
             self._echoed = echo
             record = self._repeated.pop(echo, None)

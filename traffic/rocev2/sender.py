@@ -294,4 +294,5 @@ class Sender(LossDetection):
             if self.control is not None:
                 self.control.lost(now, [number], TIMEOUT)
             self._repeat(number, now)
+            self._probe = self._repetition
             self.timing.probes += 1

@@ -4,6 +4,9 @@ PROBE_SLACK_S = 0.02
 """Seconds beyond the longest round trip after which a pair probes: a busy machine delays answers."""
 REORDER_FLOOR_S = 0.002
 """Least seconds by which packets of different paths may overtake one another before one counts as lost."""
+PERSIST = 16
+"""Losses after which a reordering window is the least again, unless it was too narrow meanwhile (RFC 8985,
+section 6.2)."""
 TIMEOUT_FLOOR_S = 0.2
 """Least seconds of a timeout: a process may wait as long for its processor."""
 TIMEOUT_CEILING_S = 0.5
@@ -27,12 +30,12 @@ class Timing:
     Sources: RFC 6298 (smoothed round trip, timeout, backoff), RFC 8985 (RACK: reordering window, tail probe).
     """
 
-    __slots__ = ("_variation", "drain", "longest", "probes", "reorder", "smoothed", "travel")
+    __slots__ = ("_persist", "_variation", "drain", "longest", "probes", "reorder", "smoothed", "travel")
 
     def __init__(self) -> None:
         self.smoothed = self._variation = self.longest = self.drain = self.travel = 0.0
         self.reorder = REORDER_FLOOR_S
-        self.probes = 0
+        self.probes = self._persist = 0
 
     def sample(self, round_trip: float) -> None:
         """Learn from the round trip of one packet and its acknowledgement."""
@@ -46,10 +49,14 @@ class Timing:
     def lossy(self) -> None:
         """Packets were lost: what took long may have waited for a lost answer, not in a queue."""
         self.longest = self.smoothed
+        self._persist -= 1
+        if self._persist <= 0:
+            self.reorder = REORDER_FLOOR_S
 
     def spurious(self) -> None:
         """Widen the reordering window: a packet that was declared lost had only been overtaken."""
         self.reorder = min(self.reorder * 2, max(self.smoothed, REORDER_FLOOR_S))
+        self._persist = PERSIST
 
     @property
     def overloaded(self) -> bool:

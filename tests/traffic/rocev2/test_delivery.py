@@ -20,6 +20,7 @@ from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.rocev2.buffers import RankBuffers
+from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import Tuning
 from railweave.traffic.service import describe_stuck
 from tests.traffic.memory_fabric import RATE_BPS, Harm, MemoryFabric, count_wrong
@@ -273,6 +274,20 @@ def test_one_percent_loss_keeps_70_percent_of_the_rate() -> None:
         buffers.fill(COLLECTIVE.inputs(schedule, 0))
         times.append(fabric.run(schedule, buffers))
     assert times[0] / times[1] >= 0.7
+
+
+@pytest.mark.parametrize(("harm", "widens"), [(Harm(late=0.02, late_s=0.02), True), (Harm(loss=0.03), False)])
+def test_patience_with_overtaken_packets_grows_where_packets_are_overtaken(harm: Harm, widens: bool) -> None:
+    """Where an answer is lost a probe arrives as a duplicate, which tells nothing of the order (Linux leaves
+    such duplicates out too: FLAG_DSACK_TLP)."""
+    fabric = MemoryFabric(2, harm=harm, seed=4)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
+    widest, least = 0.0, Timing().reorder
+    for _ in range(100):
+        assert wrong_after(fabric, all_reduce(2, 40 * 256)) == 0
+        widest = max([widest, *(pair.sender.timing.reorder for pair in fabric.executor.pairs.values())])
+    assert fabric.executor.counts()["duplicates"] > 0
+    assert (widest > least) is widens
 
 
 def test_a_path_that_dies_for_a_while_costs_little_more_than_the_outage() -> None:

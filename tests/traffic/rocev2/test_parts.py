@@ -286,6 +286,20 @@ def test_reordering_patience_doubles_up_to_a_round_trip() -> None:
     assert timing.reorder == pytest.approx(0.05, rel=0.01)
 
 
+def test_reordering_patience_is_the_least_again_after_16_losses() -> None:
+    """RFC 8985, section 6.2: RACK.reo_wnd_persist."""
+    timing = Timing()
+    timing.sample(0.05)
+    least = timing.reorder
+    for _ in range(2):
+        timing.spurious()
+        for _ in range(15):
+            timing.lossy()
+        assert timing.reorder > least
+    timing.lossy()
+    assert timing.reorder == least
+
+
 @given(st.permutations(range(24)), st.lists(st.tuples(st.integers(0, 23), st.integers(0, 23)), max_size=4))
 def test_packets_out_of_order_are_those_of_rfc_4737(
     order: list[int], repeated: list[tuple[int, int]]
