@@ -69,6 +69,9 @@ class RoceV2:
     def use_entropies(self, table: EntropyTable) -> None:
         self._order("entropies", table=table)
 
+    def retry(self) -> None:
+        self._order("retry")
+
     def begin(
         self, collective: str, options: Mapping[str, Value], schedule: Schedule, iteration: int, seed: int
     ) -> None:

@@ -151,6 +151,8 @@ class Service:
                 case "entropies":
                     self._report_paths()
                     self._executor.use_entropies(message["table"], time.monotonic())
+                case "retry":
+                    self._executor.retry(time.monotonic())
                 case "begin":
                     try:
                         self._begin(message)

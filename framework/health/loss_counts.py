@@ -75,13 +75,13 @@ class LossCounts(ArrayNoun):
         loss = np.where(silent, 1.0, np.where(healed, 0.0, np.where(says, share, stated)))
         block = np.where(healed, 0.0, np.where(full, block / 2, block))
         recent = np.where(healed | full, 0.0, recent)
-        uncounted = np.where(counted, 0.0, uncounted)
+        uncounted = np.where(counted | ~new.up, 0.0, uncounted)
         return LossCounts(block, recent, unbroken, unheard, unheard_s, before, uncounted), loss
 
     def judged(self, new: Measurement) -> Float:
         """(2, n_links): packets that one more interval shows to have arrived or not, and those lost
-        among them."""
-        counted = ~np.isnan(new.lost)
+        among them. What is lost on a link that is known to be down says nothing of it when it is up."""
+        counted = ~np.isnan(new.lost) & new.up
         sent = new.counted if len(new.counted) else self.uncounted + new.sent_packets
         return np.where(counted, np.stack((sent, new.lost)), 0.0)
 

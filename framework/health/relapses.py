@@ -1,31 +1,12 @@
 """Links that come and go: what their recent past says of them, for the decision to leave or to return."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from railweave.framework.health.options import HealthOptions
+from railweave.framework.health.outlook import OUTLIVED, Outlook
 from railweave.framework.health.publishing import rescored, slow_links
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Float
-
-OUTLIVED = 2.0
-"""A link is in a state for good once that has lasted longer than it did in the past by this factor."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Outlook:
-    """What routes are decided by. `health`: the scores that a router is asked with, of links that come and go
-    their mean over recent episodes. `prospects`: snapshots to expect, each with its share of the time, the
-    best one last; by these it is said when a demand ends."""
-
-    health: HealthSnapshot
-    prospects: tuple[tuple[float, HealthSnapshot], ...]
-
-    @classmethod
-    def steady(cls, health: HealthSnapshot) -> "Outlook":
-        """All links stay as they are."""
-        return cls(health, ((1.0, health),))
 
 
 class Relapses:
@@ -35,8 +16,7 @@ class Relapses:
     From the second onset on, a link is expected to go on as it did (`outlook`), until it has been slow, or
     well, for OUTLIVED times as long as before. So one that is slow a tenth of the time is kept, one that is
     slow most of the time is left and needs longer proof, and a fault that lasts is one. The latest episode
-    counts half, the one before a quarter, and so on. Links that are down are no matter of this: pairs leave
-    them at no cost and return as soon as they are up.
+    counts half, the one before a quarter, and so on. Links that are down are no matter of this (outages.py).
 
     `doubted` (n_links,): links that come and go.
     """

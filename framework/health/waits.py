@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.model import Fabric, PathBatch
 from railweave.framework.model.arrays import Float, Int64
-from railweave.framework.model.senders import Senders
+from railweave.framework.model.senders import Senders, spread
 
 ROUND_TRIPS = 2.0
 """Of silence, after which a sender asks (RFC 8985, section 7.2)."""
@@ -183,7 +183,8 @@ def _longest_s(share: Float, packets: Float, first_s: Float, timeout_s: Float, m
         sum_s += wait_s * _any(or_more)
         exactly = exactly * share * (packets + times - 1) / times
         or_more = np.maximum(or_more - exactly, 0)
-        wait_s, step_s = (1 - same) * first_s + same * step_s, np.minimum(2 * step_s, most_s)
+        wait_s = (1 - same) * first_s + same * spread(times) * step_s
+        step_s = np.minimum(2 * step_s, most_s)
     return sum_s
 
 

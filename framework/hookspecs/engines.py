@@ -86,6 +86,9 @@ class Transport(Configurable, Protocol):
 
     def use_entropies(self, table: EntropyTable) -> None: ...
 
+    def retry(self) -> None:
+        """Links that were down are up again: senders that wait for an answer had better ask at once."""
+
     def begin(
         self, collective: str, options: Mapping[str, Value], schedule: Schedule, iteration: int, seed: int
     ) -> None:

@@ -82,6 +82,9 @@ class ProgramLink:
     def use_routes(self, reroute: Reroute) -> None:
         """A program knows no paths."""
 
+    def retry(self) -> None:
+        """Its kernel's transport decides."""
+
     def begin(self, iteration: int, schedule: Schedule) -> None:
         """Start the program before its first iteration; a later one began where the one before ended."""
         self._iteration = iteration

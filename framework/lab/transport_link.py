@@ -151,6 +151,10 @@ class TransportLink:
             self.tally.follow(reroute.table)
         self.use_entropies(reroute.entropies, self._rate_scale)
 
+    def retry(self) -> None:
+        if self._started:
+            self._transport.retry()
+
     def begin(self, iteration: int, schedule: Schedule) -> None:
         self._trying = False
         self._carry_out(iteration, schedule)

@@ -6,6 +6,15 @@ import numpy as np
 
 from railweave.framework.model.arrays import ArrayNoun, Float
 
+GOLDEN = (5**0.5 - 1) / 2
+"""The golden section, whose multiples leave no large gaps between their fractional parts."""
+
+
+def spread(tries: int) -> float:
+    """The factor, 0.5 to 1.5, of a wait after that many tries in vain; 1 after the first. Waits of one length
+    would meet what comes and goes at the same moment of its period every time, and in vain."""
+    return 0.5 + ((tries - 1) * GOLDEN + 0.5) % 1
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Senders(ArrayNoun):
@@ -14,7 +23,8 @@ class Senders(ArrayNoun):
     before it sends it on; `ack_every`, packets for each acknowledgement.
 
     A pair without an answer sends a packet again after `first_s`, then after `timeout_s`, and each time waits
-    twice as long, `most_s` at most. The run fails once it has had no answer for `dead_after_s`.
+    twice as long, `most_s` at most; all but the first wait times `spread`. The run fails once it has had no
+    answer for `dead_after_s`.
     """
 
     window_bits: Float
@@ -39,9 +49,10 @@ class Senders(ArrayNoun):
     def tries(self, silent_s: Float) -> tuple[Float, Float]:
         """(P,) each: after how much silence each of them tries its path, at `silent_s` or next after that,
         and how often it has tried it until then."""
-        after_s, step_s, count = self.first_s.copy(), self.timeout_s.copy(), np.zeros(len(silent_s))
+        after_s, step_s, tries = self.first_s.copy(), self.timeout_s.copy(), 1
+        count = np.zeros(len(silent_s))
         while np.any(late := after_s < silent_s):
-            after_s[late] += step_s[late]
+            after_s[late] += spread(tries) * step_s[late]
             count += late
-            step_s = np.minimum(2 * step_s, self.most_s)
+            step_s, tries = np.minimum(2 * step_s, self.most_s), tries + 1
         return after_s, count

@@ -7,9 +7,10 @@ from hashlib import blake2b
 import numpy as np
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss
+from railweave.framework.health.outlook import Outage
 from railweave.framework.health.waits import Bursts, Sending, lost_share
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
-from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import join, take
 from railweave.framework.routing.demand import JobDemand
@@ -20,7 +21,7 @@ from railweave.framework.solver.quotient import NetworkState
 SAME_TIME = 2e-3
 """Predicted times that differ by less, relative to them, are equal: ends of flows are batched."""
 Prospects = Sequence[tuple[float, HealthSnapshot]]
-"""Snapshots to expect, each with its share of the time (health/relapses.py)."""
+"""Snapshots to expect, each with its share of the time (health/outlook.py)."""
 Seconds = Callable[[Sequence[Schedule], Fabric, NetworkState, PacketFormat], Float]
 """(jobs,): how long an iteration of each job takes, declared."""
 
@@ -67,6 +68,40 @@ class Forecast:
             bits[np.searchsorted(numbers, src * self._fabric.n_gpus + dst)] += schedule.wire_bits(packet)
         return loads(paths, bits, self._fabric.n_links) / self._fabric.capacity_bps
 
+    def pays_to_wait(
+        self,
+        outage: Outage,
+        slower: float,
+        waiting: Sequence[PathBatch],
+        leaving: Sequence[PathBatch],
+        moved: Sequence[Bool],
+    ) -> bool:
+        """Whether pairs had better wait for links that are expected back, on the paths `waiting`, than leave
+        them. `leaving`: then the pairs `moved` (P,) of each block have other paths, on which iterations are
+        `slower` by this factor. False where it is not stated how senders behave.
+
+        Who waits loses the time of the outage. Who leaves gets on meanwhile, but what is under way when the
+        links are back takes its time on the other paths, and all that depends on it waits. A pair without an
+        answer for too long fails.
+        """
+        senders = self._demand.senders(self._paths(waiting))
+        if senders is None or outage.most_s >= senders.dead_after_s.min(initial=np.inf):
+            return False
+        return outage.lasts_s < slower * self._under_way_s(leaving, moved)
+
+    def _under_way_s(self, blocks: Sequence[PathBatch], moved: Sequence[Bool]) -> float:
+        """For how long what the pairs `moved` (P,) of each block may have under way at once keeps these paths
+        busy, in declared seconds."""
+        paths, moves = self._paths(blocks), self._of_sending(np.concatenate(moved))
+        senders, longest_s = self._demand.senders(paths), 0.0
+        assert senders is not None
+        for phase in self._phases(paths):
+            bits = np.zeros(len(paths.src))
+            bits[phase.pairs] = np.minimum(phase.bits, senders.window_bits[phase.pairs])
+            on_links = loads(paths, np.where(moves, bits, 0.0), self._fabric.n_links)
+            longest_s = max(longest_s, float((on_links / self._fabric.capacity_bps).max()))
+        return longest_s
+
     def least(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): a bound that no iteration is faster than, at a small part of the cost."""
         return self._mean_once(self._bound, blocks, prospects)
@@ -91,6 +126,10 @@ class Forecast:
         """Those of the pairs that send something, by (src, dst)."""
         paths = join(*blocks)
         return paths if self._places is None else take(paths, self._places)
+
+    def _of_sending(self, pairs: Bool) -> Bool:
+        """What is said of all pairs, of those that send something, as `_paths` has them."""
+        return pairs if self._places is None else pairs[self._places]
 
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))

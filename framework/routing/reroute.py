@@ -7,6 +7,7 @@ import numpy as np
 
 from railweave.framework.errors import NoPathError
 from railweave.framework.health.options import HealthOptions
+from railweave.framework.health.outlook import Outage, Outlook
 from railweave.framework.health.publishing import rescored, slow_links
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import (
@@ -30,7 +31,7 @@ from railweave.framework.routing.batches import (
 from railweave.framework.routing.damping import broken_pairs, lacks, leaving, mean_hops, pair_scores, uneven
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
 from railweave.framework.routing.demand import JobDemand
-from railweave.framework.routing.forecast import Forecast, Prospects
+from railweave.framework.routing.forecast import Forecast, Prospects, gain
 from railweave.framework.routing.router_calls import ask, placed, wants_demand
 from railweave.framework.routing.table_checks import check_batch, pair_name
 from railweave.framework.routing.views import answered, views
@@ -114,27 +115,26 @@ class RoutesInUse:
         """Whether `react` would ask the router: scores are new, or a dwell time is over."""
         return health is not self._routed or now_s >= self._again_s
 
-    def react(self, health: HealthSnapshot, now_s: float, prospects: Prospects = ()) -> RouteChange | None:
+    def react(
+        self,
+        health: HealthSnapshot,
+        now_s: float,
+        prospects: Prospects = (),
+        outage: Outage | None = None,
+    ) -> RouteChange | None:
         """The change that newly published scores ask for, or None; cheap when nothing is new. `prospects`:
-        what to expect, if that is more than `health`."""
+        what to expect, if that is more than `health`; `outage`: what else may be done about links that are
+        expected back, as if those were up."""
         if not self.asks(health, now_s):
             return None
-        published, how = health, self.options.aggregate
-        health = answered(self.fabric, published, how)
-        self._prospects = [(share, answered(self.fabric, state, how)) for share, state in prospects]
-        self._prospects = self._prospects or [(1.0, health)]
-        rested = self._rested(health, now_s)
-        new = self._answer(health)
-        if self._whole:
-            chosen = self._whole_tables(new, health, rested)
-        else:
-            chosen = self._pair_by_pair(new, health, rested)
+        self._routed = health
+        followed, chosen = self._chosen(Outlook(health, tuple(prospects), outage), now_s)
+        health = answered(self.fabric, followed.health, self.options.aggregate)
         weighed = _weighed(self._blocks, chosen.blocks, chosen.moved)
-        self._routed = published
         if not (weighed.any() or chosen.moves):
             self._again_s = self._next_rested_s(now_s)
             return None
-        why = self._why(self._based_on, published) or self._why_now(prospects)
+        why = self._why(self._based_on, followed.health) or self._why_now(followed.prospects)
         self._carries_anew = self._obsolete = False
         broken = [broken_pairs(block, health) for block in self._blocks]
         for block, leaves, expected in zip(chosen.blocks, chosen.moved, self._expected, strict=True):
@@ -144,11 +144,38 @@ class RoutesInUse:
             # keep pairs on a slow detour for good
             forced = lost | (self._whole and any(pairs.any() for pairs in broken))
             changed_at[leaves] = np.where(forced[leaves], -np.inf, now_s)
-        self._blocks, self._based_on = chosen.blocks, published
+        self._blocks, self._based_on = chosen.blocks, followed.health
         self._again_s = self._next_rested_s(now_s)
         # By change, not by snapshot: one may be acted on twice, before and after a dwell time.
         self.version += 1
         return RouteChange(self.version, self.paths, np.concatenate(chosen.moved), weighed, why)
+
+    def _chosen(self, outlook: Outlook, now_s: float) -> tuple[Outlook, Arrangement]:
+        """The routes for an outlook. Where links are expected back: as if they were up, or, where that pays
+        more or nothing is known of what is sent, for the outlook without them."""
+        forecast, outage = self._forecast, outlook.outage
+        if outage is None:
+            return outlook, self._arranged(outlook, now_s)
+        if forecast is None:
+            return outage.otherwise, self._arranged(outage.otherwise, now_s)
+        waits, asked_with = self._arranged(outlook, now_s), self._asked_with
+        waits_s = forecast.seconds(waits.blocks, self._prospects)
+        leaves = self._arranged(outage.otherwise, now_s)
+        slower = gain(forecast.seconds(leaves.blocks, self._prospects), waits_s)
+        if forecast.pays_to_wait(outage, slower, waits.blocks, leaves.blocks, leaves.moved):
+            self._asked_with = asked_with
+            return outlook, waits
+        return outage.otherwise, leaves
+
+    def _arranged(self, outlook: Outlook, now_s: float) -> Arrangement:
+        how = self.options.aggregate
+        health = answered(self.fabric, outlook.health, how)
+        self._prospects = [(share, answered(self.fabric, state, how)) for share, state in outlook.prospects]
+        self._prospects = self._prospects or [(1.0, health)]
+        rested = self._rested(health, now_s)
+        new = self._answer(health)
+        tables = self._whole_tables if self._whole else self._pair_by_pair
+        return tables(new, health, rested)
 
     def _rested(self, health: HealthSnapshot, now_s: float) -> list[Bool]:
         """(P,) of each block: the pairs that may leave their paths. Those that took them within the dwell

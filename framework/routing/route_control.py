@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.health.options import HealthOptions
+from railweave.framework.health.outlook import Outage
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import (
     EntropyTable,
@@ -89,9 +90,15 @@ class RouteControl:
         """As `RoutesInUse.carry`."""
         self._routes.carry(demand)
 
-    def react(self, health: HealthSnapshot, now_s: float, prospects: Prospects = ()) -> Reroute | None:
+    def react(
+        self,
+        health: HealthSnapshot,
+        now_s: float,
+        prospects: Prospects = (),
+        outage: Outage | None = None,
+    ) -> Reroute | None:
         """The change of routes and rules that newly published scores ask for, or None."""
-        change = self._routes.react(health, now_s, prospects)
+        change = self._routes.react(health, now_s, prospects, outage)
         if change is None:
             return None
         if self._by_rules:

@@ -4,7 +4,7 @@ simulate iterations."""
 from threading import Thread
 
 from railweave.framework.errors import PLUGIN_FAILURES
-from railweave.framework.health.relapses import Outlook
+from railweave.framework.health.outlook import Outlook
 from railweave.framework.routing.route_control import Reroute, RouteControl
 
 
@@ -32,7 +32,7 @@ class Decisions:
         if not self._control.asks(outlook.health, now_s):
             return None
         if not self._concurrent:
-            return self._control.react(outlook.health, now_s, outlook.prospects)
+            return self._control.react(outlook.health, now_s, outlook.prospects, outlook.outage)
         self._thread = Thread(target=self._ask, args=(outlook, now_s), name="routes", daemon=True)
         self._thread.start()
         return None
@@ -50,6 +50,6 @@ class Decisions:
 
     def _ask(self, outlook: Outlook, now_s: float) -> None:
         try:
-            self._answer = self._control.react(outlook.health, now_s, outlook.prospects)
+            self._answer = self._control.react(outlook.health, now_s, outlook.prospects, outlook.outage)
         except PLUGIN_FAILURES as error:  # raised where the answer is taken
             self._error = error

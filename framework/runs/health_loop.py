@@ -7,7 +7,9 @@ import numpy as np
 
 from railweave.framework.errors import HealthError, LabError, PluginError, RunFailedError, describe
 from railweave.framework.health.monitor import HealthMonitor
-from railweave.framework.health.relapses import Outlook, Relapses
+from railweave.framework.health.outages import Outages
+from railweave.framework.health.outlook import Outlook
+from railweave.framework.health.relapses import Relapses
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.routing.route_control import Reroute, RouteControl
 from railweave.framework.runs.decisions import Decisions
@@ -50,6 +52,8 @@ class HealthLoop:
         self._recorder, self._interval_s, self._scores, self._probing = recorder, interval_s, scores, probing
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
         self._relapses = Relapses(parts.fabric, monitor.options)
+        self._outages = Outages(parts.fabric, monitor.options, parts.rate_scale)
+        self._down = monitor.snapshot.down  # of the scores that routes follow, as senders know it
         self._idle = not self._watched
         self._delay_s, self._due_s = delay_s, inf
         self._decided: Reroute | None = None
@@ -66,7 +70,7 @@ class HealthLoop:
     @property
     def _watched(self) -> bool:
         """Links that come and go are watched until they have proved that they no longer do."""
-        return self._parts.watched() or bool(self._relapses.doubted.any())
+        return self._parts.watched() or self._outages.waiting or bool(self._relapses.doubted.any())
 
     @property
     def table(self) -> RouteTable:
@@ -107,6 +111,7 @@ class HealthLoop:
             try:
                 if self._recorder.blind_s is None:
                     self._sample()
+                self._retry()
                 if self._scores is not None and rules.ready and self._decided is None:
                     outlook = self._outlook(now)
                     self._decided = self._decisions.change(outlook, now)
@@ -139,7 +144,17 @@ class HealthLoop:
         assert self._scores is not None
         if self._scores is not self._monitor:
             return Outlook.steady(self._scores.snapshot)
-        return self._relapses.outlook(self._monitor.snapshot, self._monitor.measured_s, now)
+        relapses = self._relapses.outlook(self._monitor.snapshot, self._monitor.measured_s, now)
+        return self._outages.outlook(relapses, now)
+
+    def _retry(self) -> None:
+        """Let senders know of links that are up again."""
+        if self._scores is None or (down := self._scores.snapshot.down) is self._down:
+            return
+        if (self._down & ~down).any():
+            for traffic in self._parts.traffic:
+                traffic.retry()
+        self._down = down
 
     def _take_up(self, now: float) -> None:
         """Let senders and the recorder know of the changes that have come into use."""

@@ -121,6 +121,9 @@ class Traffic(Protocol):
     def use_routes(self, reroute: Reroute) -> None:
         """Senders spread over paths as the changed routes say."""
 
+    def retry(self) -> None:
+        """Links that were down are up again: senders that wait for an answer ask at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineParts:

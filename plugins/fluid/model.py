@@ -182,6 +182,12 @@ class FlowModel:
             np.minimum.at(first_s, back, tries_s[pairs[waiting]])
             self._dark_until_s[back] = first_s[back]
 
+    def retry(self) -> None:
+        """Senders that stand still on links that are back try again now."""
+        if self._dark.any():
+            self._dark_until_s[self._dark] = self.now_s
+            self._try_again()
+
     def follow(self, table: RouteTable) -> None:
         """Other routes of the same pairs. Senders on dead paths follow once they have been silent for as long
         as it takes until they try again."""

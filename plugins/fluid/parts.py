@@ -69,3 +69,6 @@ class FlowTraffic:
 
     def use_routes(self, reroute: Reroute) -> None:
         """They go by the routes that are in use."""
+
+    def retry(self) -> None:
+        self._model.retry()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from railweave.framework.hookspecs.congestion import OVERTAKEN, TIMEOUT
+from railweave.framework.model.senders import GOLDEN
 from railweave.plugins.packet.layout import (
     ACKED,
     CHOOSER,
@@ -167,6 +168,14 @@ def silence_of(s: State, p: int) -> int:
     return max(pair["first_wait"], 2 * pair["smoothed"]) + slack_of(s, p)
 
 
+def probed_again(s: State, p: int) -> int:
+    """After how much silence it does so the next time."""
+    pair = s.pair[p]
+    late = timeout_of(s, p) + slack_of(s, p)
+    doubled = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
+    return int(doubled * (0.5 + ((pair["probes"] - 1) * GOLDEN + 0.5) % 1))  # model/senders.py, spread
+
+
 def timer(s: State, call: Any, p: int, now: int) -> None:
     """Consider lost what was sent a timeout before a packet that arrived, and probe after silence."""
     pair = s.pair[p]
@@ -181,9 +190,7 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
             s.globals[DEAD] = p + 1
         look(s, p)
         return
-    wait = silence_of(s, p)
-    if pair["probes"] > 0:
-        wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
+    wait = probed_again(s, p) if pair["probes"] > 0 else silence_of(s, p)
     if now - pair["active"] >= wait:
         if pair["probes"] == 0:  # its silence until now may be that of paths that it has left
             pair["heard"] = max(pair["heard"], now - wait)

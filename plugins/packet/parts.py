@@ -72,3 +72,6 @@ class ModelTraffic:
 
     def use_routes(self, reroute: Reroute) -> None:
         """They go by the routes that are in use."""
+
+    def retry(self) -> None:
+        self._model.sim.retry(self._number)

@@ -201,7 +201,7 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
     """An acknowledgement is at the sender."""
     p = s.packet[a]["pair"]
     pair = s.pair[p]
-    total, marked, delay = 0, 0, 0
+    total, marked, delay, again = 0, 0, 0, s.packet[a]["copy"]
     i = s.packet[a]["first"]
     if s.packet[a]["flags"] & ARRIVED_BAD:
         pair["bad_icrc"] += 1
@@ -221,7 +221,7 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
             release(s, i)
             i = after
             continue
-        if not packet["flags"] & ACKED:
+        if not packet["flags"] & ACKED and (again == 0 or packet["copy"] > 0):
             sample(s, p, now - packet["sent"])
         if not packet["flags"] & (ACKED | LOST):
             total += packet["size"]
@@ -243,7 +243,9 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
 
 
 def sample(s: State, p: int, trip: int) -> None:
-    """Learn from a round trip (RFC 6298); answers name the copy that they are for, so all of them tell."""
+    """Learn from a round trip (RFC 6298); answers name the copy that they are for, so all of them tell. But
+    what an answer to a repetition acknowledges besides may have arrived long before, its own one being
+    lost."""
     pair = s.pair[p]
     if pair["smoothed"] == 0:
         pair["smoothed"], pair["variation"] = trip, trip >> 1

@@ -29,7 +29,7 @@ from railweave.plugins.packet.layout import (
     State,
     in_lines,
 )
-from railweave.plugins.packet.losses import silence_of, timeout_of
+from railweave.plugins.packet.losses import probed_again, silence_of, timeout_of
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.room import day_shift, grown
@@ -214,6 +214,14 @@ class Simulation:
         if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
             s.pair[p]["probes"] = 0
             s.pair[p]["active"] = self.now - silence_of(s, p)
+
+    def retry(self, job: int) -> None:
+        """Links that were down are up again: pairs of a job whose last probe has no answer probe at once."""
+        ours = slice(self._first_pair[job], self._first_pair[job + 1])
+        for p in (ours.start + np.flatnonzero(self.s.pair[ours]["probes"])).tolist():
+            self.s.pair[p]["active"] = self.now - probed_again(self.s, p)
+            self.s = grown(self.s)
+            watch(self.s, p, self.now)
 
     def _look(self, p: int) -> None:
         g, s = self.s.globals, self.s

@@ -80,6 +80,7 @@ class FakeTraffic:
         self._over = self.given_up = False
         self.error: Exception | None = None
         self.used: list[Reroute] = []
+        self.retries = 0
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
         seconds, self._result = self.seconds(iteration), None
@@ -107,6 +108,9 @@ class FakeTraffic:
 
     def use_routes(self, reroute: Reroute) -> None:
         self.used.append(reroute)
+
+    def retry(self) -> None:
+        self.retries += 1
 
 
 class FakeEngine:

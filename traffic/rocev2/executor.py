@@ -149,6 +149,11 @@ class Executor:
         for pair in self.pairs.values():
             self._route(pair)
 
+    def retry(self, now: float) -> None:
+        """Links that were down are up again."""
+        for pair in self.pairs.values():
+            pair.sender.retry(now)
+
     def counts(self) -> dict[str, int]:
         """What all pairs have counted until now, by the names in IterationResult: data packets and their wire
         bytes, first transmissions and retransmissions; without acknowledgements, except for `wrong_icrc`."""

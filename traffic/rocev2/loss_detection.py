@@ -87,6 +87,12 @@ class LossDetection(ABC):
         duplicates, words, echo = _COUNTS.unpack_from(view, start)
         bitmap_at = start + _COUNTS.size
         marks_at = bitmap_at + 4 * words
+        # first: what was sent before the repetition may have arrived long before, its own answers being lost
+        if echo != self._echoed:
+            self._echoed = echo
+            record = self._repeated.pop(echo, None)
+            if record is not None:
+                self._learn(record, now)
         under_way, lost = len(self.outstanding), len(self.lost)
         upto = self.una + ahead
         marks = (upto, 0)
@@ -113,11 +119,6 @@ class LossDetection(ABC):
             self._duplicates = duplicates
             if echo != self._probe:  # nothing overtook what a probe asked for: its answer was lost or late
                 self.timing.spurious()
-        if echo != self._echoed:
-            self._echoed = echo
-            record = self._repeated.pop(echo, None)
-            if record is not None:
-                self._learn(record, now)
         if self.outstanding:
             self._detect(now)
 

@@ -119,6 +119,11 @@ class Sender(LossDetection):
             due_at = min(self._active_at + waited, now + self.timing.timeout)
             self._active_at = due_at - self.timing.wait
 
+    def retry(self, now: float) -> None:
+        """Probe at once where the last probe has no answer: the paths may pass again."""
+        if self.timing.probes:
+            self._active_at = now - self.timing.wait
+
     def counted(self) -> list[tuple[int, int, int]]:
         """Of each path in use, what has become of its packets since the last call."""
         return [path.counted() for path in self._paths]

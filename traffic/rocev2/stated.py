@@ -53,6 +53,6 @@ def _waits(drain_s: Float, travel_s: Float) -> tuple[Float, Float, Float]:
         timing = Timing()
         timing.drain, timing.travel, timing.smoothed = drain, travel, drain + travel
         for row, timing.probes in enumerate((0, 1, LATE)):
-            waits[row, i] = timing.wait
+            waits[row, i] = timing.backoff if timing.probes else timing.wait
     first_s, timeout_s, most_s = waits[:, kind]
     return first_s, timeout_s, most_s

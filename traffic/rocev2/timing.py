@@ -1,5 +1,7 @@
 """How long a pair waits before it considers a packet lost."""
 
+from railweave.framework.model.senders import spread
+
 PROBE_SLACK_S = 0.02
 """Seconds beyond the longest round trip after which a pair probes: a busy machine delays answers."""
 REORDER_FLOOR_S = 0.002
@@ -72,9 +74,14 @@ class Timing:
     @property
     def wait(self) -> float:
         """Silence after which to probe: first that of the tail probe, which takes a round trip to tell, then
-        the timeout, doubled for every probe."""
+        `backoff`, spread."""
         if self.probes == 0 and self.smoothed > 0:
             longest = max(2 * max(self.smoothed, self.drain + self.travel), self.longest)
             return min(longest + PROBE_SLACK_S, self.timeout)
+        return self.backoff * (spread(self.probes) if self.probes else 1.0)
+
+    @property
+    def backoff(self) -> float:
+        """The timeout, doubled for every probe after the first."""
         doublings = min(max(self.probes - 1, 0), 30)
         return min(self.timeout * 2.0**doublings, max(TIMEOUT_CEILING_S, self.timeout))

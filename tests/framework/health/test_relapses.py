@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from railweave.framework.health.options import HealthOptions
+from railweave.framework.health.outlook import Outlook
 from railweave.framework.health.publishing import aggregate
-from railweave.framework.health.relapses import Outlook, Relapses
+from railweave.framework.health.relapses import Relapses
 from railweave.framework.model import Fabric, HealthSnapshot
 
 SLOW = 0.2

@@ -129,7 +129,8 @@ def test_the_longest_wait_is_that_of_drawn_losses(
     phases = [Bursts(src // 2, ones, 16 * BITS * ones)]
     got = Sending(fabric, paths, fabric.capacity_bps, stated, BITS).expected_waits(of_links, phases)
     draw, rate = np.random.default_rng(7), fabric.capacity_bps[paths.links[0]]
-    waits = np.cumsum([0.0, first, *(min(timeout * 2**k, most) for k in range(40))])
+    turns = [(k * (5**0.5 - 1) / 2 + 0.5) % 1 for k in range(40)]
+    waits = np.cumsum([0.0, first, *(min(timeout * 2**k, most) * (0.5 + turns[k]) for k in range(40))])
     longest = waits[draw.geometric(1 - loss, (20_000, pairs, ways)) - 1].sum(axis=2).max(axis=1)
     travel_s = 2 * latency_s
     if many := round(travel_s * rate / BITS):

@@ -240,6 +240,15 @@ def test_an_oracle_is_told_of_what_no_measurement_shows(make: Make) -> None:
     assert not knowing.of(HealthPublished)
 
 
+@pytest.mark.parametrize("mode", [{}, {"oracle": True}, {"feedback": False}], ids=str)
+def test_senders_are_told_of_links_that_are_up_again(make: Make, mode: dict[str, bool]) -> None:
+    """By what follows health; without feedback nothing does."""
+    scene = make("at=iter:1 down rail:1", "at=iter:2 up rail:1", "at=iter:3 down rail:1", **mode)
+    with scene.session as session:
+        session.iterate()
+    assert scene.engine.traffic.retries == (0 if "feedback" in mode else 1)
+
+
 def test_a_pair_keeps_its_path_for_the_dwell_time(make: Make) -> None:
     """Rail 1 is slow for 0.4 s only: its pairs leave it at once and come back when 2 s have gone."""
     times: list[float] = []

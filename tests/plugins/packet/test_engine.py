@@ -413,3 +413,24 @@ def test_memory_and_events_are_said_beforehand(registers: Registers) -> None:
     assert machine.machine_code(False) is machine.machine_code(False)
     assert np.isfinite(estimate.memory_bytes)
     assert estimate.seconds is not None and 0 < estimate.seconds < 600
+
+
+def test_a_domain_that_flaps_is_waited_for(registers: Registers) -> None:
+    """Down for half of each second of the run's clock, while an iteration takes a second and a half: from the
+    second outage on an iteration lasts longer by the outages that begin in it, and a tenth of each at most
+    for what was lost to be asked for and sent again. To leave took twice as long, in the mean of 24."""
+    half_s, period_s, first = 0.5, 1.0, 3
+    result = run(
+        registers, topology="rail-only", router="hscore", size="1M", iterations=16,
+        faults=[f"at=iter:{first} flap domain:1 period={period_s:g}s times=60"],
+        engine={"name": "packet", "switching": "token-buckets", "nic": "fifo"},
+    )  # fmt: skip
+    rows = [row for row in result.rows if row.iteration is not None]
+    healthy_s, since_s = rows[0].time_us / 1e6, rows[first].t_s
+    later = [row for row in rows if row.t_s > since_s + 3 * period_s]
+    assert len(later) >= 6
+    for row in later:
+        begins = np.ceil((row.t_s - since_s - half_s) / period_s)
+        outages = np.floor((row.t_s + row.time_us / 1e6 - since_s) / period_s) - begins + 1
+        assert row.time_us / 1e6 <= healthy_s + 1.1 * half_s * outages
+    assert all(reroute.t_s < later[0].t_s for reroute in result.reroutes)

@@ -474,6 +474,8 @@ class Textbook:
         wait = max(self.case.first_wait, 2 * pair.smoothed) if pair.smoothed else late
         if pair.probes:
             wait = min(late << min(pair.probes - 1, 30), max(self.case.most_wait, late))
+            turns = (pair.probes - 1) * ((5**0.5 - 1) / 2) + 0.5
+            wait = int(wait * (0.5 + turns - int(turns)))
         if self.now - pair.active >= wait:
             pair.probes += 1
             pair.active = self.now
@@ -568,7 +570,7 @@ class Textbook:
             if packet.trimmed:
                 self.hears_of_header(packet)
                 continue
-            if not packet.acknowledged:
+            if not packet.acknowledged and (not answer.copy or packet.copy):
                 self.sample(pair, self.now - packet.sent)
             self.acknowledge(packet)
             listed = pair.listed[packet.which]

@@ -309,6 +309,60 @@ def test_a_path_that_dies_for_a_while_costs_little_more_than_the_outage() -> Non
     assert times[1] <= times[0] + 0.5 + 0.6
 
 
+def test_an_answer_that_was_lost_is_no_slow_round_trip() -> None:
+    """For a second no answer comes back. The next one acknowledges all that has arrived meanwhile, and only
+    of the packet that was answered it says how long it took (Linux: FLAG_RETRANS_DATA_ACKED)."""
+    fabric = MemoryFabric(2)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
+    fabric.alive = lambda src, dst, udp_src: src == 0 or not 0.05 < fabric.now < 1.05
+    schedule = one_message(1000 * 256)
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
+    fabric.executor.begin(0.0)
+    timing, longest_s = fabric.executor.pair(0, 1).sender.timing, 0.0
+    fabric.advance(lambda: fabric.now >= 0.05)
+    before_s = timing.smoothed
+    while not fabric.executor.drained:
+        fabric.advance(lambda at=fabric.now + 0.005: fabric.now >= at)
+        longest_s = max(longest_s, timing.smoothed)
+    assert fabric.now > 1.05 and fabric.executor.counts()["duplicates"] > 0
+    assert 0 < before_s <= longest_s < 2 * before_s
+
+
+def test_senders_that_are_told_of_links_ask_at_once() -> None:
+    """A path is back while a probe has no answer; the next would come half a second later."""
+    ends = []
+    for told in (False, True):
+        fabric = MemoryFabric(2)
+        fabric.executor.use_entropies(table(2, {}), 0.0)
+        sender = fabric.executor.pair(0, 1).sender
+        fabric.alive = lambda *_, fabric=fabric: fabric.now > 1.5
+        schedule = one_message(10 * 256)
+        fabric.executor.prepare(schedule, RankBuffers(schedule))
+        fabric.executor.begin(0.0)
+        fabric.advance(lambda fabric=fabric: fabric.now > 1.5)
+        probes = sender.timing.probes
+        assert probes > 1
+        if told:
+            fabric.executor.retry(fabric.now)
+        fabric.advance(lambda fabric=fabric: fabric.executor.drained)
+        ends.append(fabric.now)
+    assert ends[1] < 1.6 < ends[0]
+
+
+def test_who_is_told_in_vain_is_given_up_all_the_same() -> None:
+    """Another link flaps every 0.3 s."""
+    fabric = MemoryFabric(2, tuning=Tuning(dead_after=1))
+    fabric.executor.use_entropies(table(2, {}), 0.0)
+    fabric.alive = lambda *_: False
+    schedule = one_message(256)
+    fabric.executor.prepare(schedule, RankBuffers(schedule))
+    fabric.executor.begin(0.0)
+    for _ in range(6):
+        fabric.advance(lambda at=fabric.now + 0.3: fabric.now > at)
+        fabric.executor.retry(fabric.now)
+    assert 1.5 < fabric.now < 2.5 and fabric.executor.stuck(fabric.now)
+
+
 def test_new_paths_end_the_backoff_at_once() -> None:
     fabric = MemoryFabric(2)
     fabric.executor.use_entropies(table(2, {}), 0.0)
