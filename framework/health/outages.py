@@ -24,27 +24,23 @@ class Outages:
         self._fabric, self._options, self._scale = fabric, options, rate_scale
         self._down = np.zeros(fabric.n_links, bool)
         self._since_s, self._lasted_s = np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
-        self._shown: tuple[Outlook, bytes] | None = None
-        self._outlook: Outlook | None = None
+        self._shown = self._outlook = Outlook.steady(HealthSnapshot.healthy(fabric, margin=options.margin))
+        self._back = self._down
 
     @property
     def waiting(self) -> bool:
         """Whether a link is expected back."""
-        return self._outlook is not None and self._outlook.outage is not None
+        return self._outlook.outage is not None
 
     def outlook(self, outlook: Outlook, now_s: float) -> Outlook:
         """The outlook of what is up, with what to expect of links that are down; the same object while
         nothing changes."""
-        down = outlook.health.down
-        if self._shown is not None and self._shown[0] is outlook and not self.waiting:
-            assert self._outlook is not None
+        if outlook is self._shown and not self.waiting:
             return self._outlook
-        self._note(down, now_s)
-        back = down & (now_s - self._since_s <= OUTLIVED * self._lasted_s)  # not where unknown
-        shown = outlook, back.tobytes()
-        if self._shown is None or self._shown[0] is not outlook or self._shown[1] != shown[1]:
-            self._shown, self._outlook = shown, self._expected(outlook, back)
-        assert self._outlook is not None
+        self._note(outlook.health.down, now_s)
+        back = self._down & (now_s - self._since_s <= OUTLIVED * self._lasted_s)  # not where unknown
+        if outlook is not self._shown or not np.array_equal(back, self._back):
+            self._shown, self._back, self._outlook = outlook, back, self._expected(outlook, back)
         return self._outlook
 
     def _note(self, down: Bool, now_s: float) -> None:
