@@ -12,7 +12,11 @@ GOLDEN = (5**0.5 - 1) / 2
 
 def spread(tries: int) -> float:
     """The factor, 0.5 to 1.5, of a wait after that many tries in vain; 1 after the first. Waits of one length
-    would meet what comes and goes at the same moment of its period every time, and in vain."""
+    would meet what comes and goes at the same moment of its period every time, and in vain.
+
+    >>> [round(spread(tries), 2) for tries in (1, 2, 3, 4)]
+    [1.0, 0.62, 1.24, 0.85]
+    """
     return 0.5 + ((tries - 1) * GOLDEN + 0.5) % 1
 
 
