@@ -162,10 +162,15 @@ class RoutesInUse:
         waits_s = forecast.seconds(waits.blocks, self._prospects)
         leaves = self._arranged(outage.otherwise, now_s)
         slower = gain(forecast.seconds(leaves.blocks, self._prospects), waits_s)
-        if forecast.pays_to_wait(outage, slower, waits.blocks, leaves.blocks, leaves.moved):
-            self._asked_with = asked_with
-            return outlook, waits
-        return outage.otherwise, leaves
+        down = answered(self.fabric, outage.otherwise.health, self.options.aggregate)
+        returns = any(
+            (moved & broken_pairs(block, down)).any()
+            for block, moved in zip(waits.blocks, waits.moved, strict=True)
+        )  # nothing is to be gained before they are up
+        if returns or not forecast.pays_to_wait(outage, slower, waits.blocks, leaves.blocks, leaves.moved):
+            return outage.otherwise, leaves
+        self._asked_with = asked_with
+        return outlook, waits
 
     def _arranged(self, outlook: Outlook, now_s: float) -> Arrangement:
         how = self.options.aggregate

@@ -9,6 +9,7 @@ import pytest
 
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.outlook import Outage, Outlook
+from railweave.framework.health.publishing import rescored
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.demand import JobDemand, StatesSenders
@@ -37,19 +38,20 @@ def stated(paths: PathBatch) -> Senders:
     return Senders(window, window, none, np.ones(n), none, none, none, np.full(n, DEAD_AFTER_S))
 
 
+def without(fabric: Fabric, *switches: str) -> HealthSnapshot:
+    """All links of these switches are down."""
+    healthy = HealthSnapshot.healthy(fabric, version=2, margin=1.25)
+    cut = np.isin(fabric.link_element, [fabric.node_ids[switch] for switch in switches])
+    return rescored(fabric, healthy, np.where(cut, 0.0, 1.0), "mean")
+
+
 def answer(size: int, lasts_s: float, states: StatesSenders | None) -> RouteChange | None:
     """To an outage of the domain, which is expected back after `lasts_s`."""
     fabric = rail_only(2, 2)
     demand = JobDemand([message(fabric, size)], PACKET, states) if size else None
     routes = RoutesInUse(fabric, HScore(), HealthOptions(), "hscore", PAIR, demand)
-    domains = fabric.group("domain")
-    assert domains is not None
     healthy = HealthSnapshot.healthy(fabric, version=1, margin=1.25)
-    cut = fabric.link_element == domains.first
-    elements = healthy.element_score.copy()
-    elements[domains.first] = 0.0
-    down = replace(healthy, link_score=np.where(cut, 0.0, 1.0), element_score=elements, down=cut)
-    outage = Outage(Outlook.steady(down), lasts_s)
+    outage = Outage(Outlook.steady(without(fabric, "domain0")), lasts_s)
     change = routes.react(healthy, 1.0, ((1.0, healthy),), outage)
     assert routes.react(healthy, 1.1, ((1.0, healthy),), outage) is None  # nothing is new
     return change
@@ -63,6 +65,25 @@ def test_pairs_wait_while_an_outage_costs_less_than_what_is_under_way_on_a_detou
     assert answer(size, 0.9 * 9 * under_way_s, stated) is None
     change = answer(size, 1.1 * 9 * under_way_s, stated)
     assert change is not None and change.moved.all()
+
+
+def test_who_has_left_does_not_return_before_the_links_are_up() -> None:
+    """The pair 0 -> 1 has left its domain. Then rail 2 goes down, which the pair 5 -> 8 needs, and both are
+    expected back so soon that it had better wait."""
+    fabric = rail_only(3, 3)
+    entries = Entries(fabric.n_gpus, 4)
+    entries.phase("send")
+    for src, dst in ((0, 1), (5, 8)):
+        entries.add(src, dst, length=1 << 18)
+    demand = JobDemand([entries.build("send", 1 << 18, "int32", "sum")], PACKET, stated)
+    pairs = np.array([0, 5]), np.array([1, 8])
+    routes = RoutesInUse(fabric, HScore(), HealthOptions(), "hscore", pairs, demand)
+    healthy = HealthSnapshot.healthy(fabric, version=1, margin=1.25)
+    change = routes.react(without(fabric, "domain0"), 1.0)
+    assert change is not None and change.moved.tolist() == [True, False]
+    outage = Outage(Outlook.steady(without(fabric, "domain0", "rail2")), 1e-9)
+    change = routes.react(healthy, 4.0, ((1.0, healthy),), outage)
+    assert change is not None and change.moved.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
